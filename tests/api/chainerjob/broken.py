@@ -90,11 +90,6 @@ REFUSED = [
         P, "spec/runPolicy", {"schedulingPolicy": {"queueName": "q"}},
         ('"spec.runPolicy.schedulingPolicy.queueName"',),
     ),
-    Broken(
-        P, "spec/runPolicy", {"schedulingPolicy": {"minAvailable": 9}},
-        ("schedulingPolicy.minAvailable: 9 is more than the number of pods, 1",),
-        refused=False,
-    ),
     # -- numbers --
     Broken(P, "spec/master/activeDeadlineSeconds", "60", ("activeDeadlineSeconds", "integer")),
     Broken(P, "spec/master/activeDeadlineSeconds", 0, ("activeDeadlineSeconds", "to 1")),

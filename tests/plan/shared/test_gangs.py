@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from plan.elasticjob.world import ElasticWorld
+from plan.mpicluster.manifests import interactive
+from plan.mpicluster.world import MPIWorld
+from plan.mxjob.world import MxWorld
 from plan.world import World
 from traincrew.api.meta import Owner
 from traincrew.plan.shared import schedulers
-from traincrew.plan.shared.gangs import groups
+from traincrew.plan.shared.gangs import groups, release
 from traincrew.plan.shared.schedulers import Gang, Served
 
 PLANS = Path(__file__).parents[1]
@@ -26,11 +30,20 @@ MANIFESTS = {
     "ChainerJob": "chainerjob/examples/distributed.yaml",
     "ElasticJob": "elasticjob/examples/etcd.yaml",
     "MxJob": "mxjob/examples/distributed.yaml",
+    "MPICluster": "",
+}
+
+WORLDS: dict[str, type[World]] = {
+    "ElasticJob": ElasticWorld,
+    "MxJob": MxWorld,
+    "MPICluster": MPIWorld,
 }
 
 
 def manifest(kind: str, **policy: Any) -> dict[str, Any]:
     """A job of a kind with this ``schedulingPolicy``."""
+    if kind == "MPICluster":
+        return interactive(runPolicy={"schedulingPolicy": policy})
     found: dict[str, Any] = yaml.safe_load((PLANS / MANIFESTS[kind]).read_text())
     place = found["spec"] if kind == "ElasticJob" else found["spec"].setdefault("runPolicy", {})
     place["schedulingPolicy"] = policy
@@ -39,7 +52,7 @@ def manifest(kind: str, **policy: Any) -> dict[str, Any]:
 
 def world(kind: str, *served: Served, **policy: Any) -> World:
     """The world of such a job in a cluster with these schedulers, at rest."""
-    found = World(manifest(kind, **policy))
+    found = WORLDS.get(kind, World)(manifest(kind, **policy))
     found.served = list(served)
     found.settle()
     return found
@@ -81,7 +94,7 @@ def test_every_pod_belongs_to_the_group(kind: str, served: Served) -> None:
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_a_job_without_a_gang_is_the_same_with_and_without_a_scheduler(kind: str) -> None:
-    plain, served = World(manifest(kind)), World(manifest(kind))
+    plain, served = (WORLDS.get(kind, World)(manifest(kind)) for _ in range(2))
     served.served = [COSCHEDULING, KUBERNETES]
     plain.settle()
     served.settle()
@@ -248,6 +261,112 @@ def test_what_each_scheduler_is_given() -> None:
     }
     stored = {"minMember": 4, "minResources": {"cpu": "8"}, "queue": "default"}
     assert schedulers.changes(VOLCANO, stored, Gang(size=4, resources={"cpu": 8})) == {}
+
+
+# -- without a scheduler of gangs ---------------------------------------------------------------
+
+
+def place(found: World, placed: int) -> None:
+    """The cluster's scheduler finds room for some pods, and none for the others."""
+    for number, name in enumerate(sorted(found.pods)):
+        pod = found.pods[name]
+        if number < placed:
+            pod["spec"]["nodeName"] = "node-1"
+            continue
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/1 nodes are available: 1 Insufficient cpu.",
+                "lastTransitionTime": found.stamp(),
+            }
+        ]
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_pods_that_wait_in_vain_for_others_are_released_and_created_again(kind: str) -> None:
+    found = world(kind, minAvailable=2)
+    place(found, 1)
+    found.settle()
+    assert found.status["phase"] in {"Created", "Creating"}
+    uids = {pod["metadata"]["uid"] for pod in found.pods.values()}
+    found.pass_time(59)
+    found.settle()
+    assert {pod["metadata"]["uid"] for pod in found.pods.values()} == uids
+    found.pass_time(1)
+    found.step()
+    assert found.holds("Suspended")
+    assert found.conditions["Suspended"]["reason"] == "GangReleased"
+    assert "Only 1 of 2 pods found room within 60 s" in found.conditions["Suspended"]["message"]
+    for _ in range(5):
+        found.settle()
+        found.pass_time(1)
+    assert not any(pod["metadata"]["uid"] in uids for pod in found.pods.values())
+    assert [each.reason for each in found.events].count("GangReleased") == 1
+    wait = release.wait(found.job["metadata"]["uid"], 1)
+    found.pass_time(round(wait) + 1)
+    for _ in range(5):
+        found.settle()
+        found.pass_time(1)
+    assert found.pods
+    assert found.status["phase"] in {"Created", "Creating"}
+    assert found.status["gangReleases"] == 1
+    assert not found.status.get("restarts")
+    assert not found.holds("Failed")
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+@pytest.mark.parametrize("placed", ["none", "all", "enough"])
+def test_pods_are_left_alone_if_all_or_none_or_enough_are_placed(kind: str, placed: str) -> None:
+    found = world(kind, minAvailable=2)
+    place(found, {"none": 0, "all": len(found.pods), "enough": 2}[placed])
+    uids = {pod["metadata"]["uid"] for pod in found.pods.values()}
+    found.pass_time(600)
+    found.settle()
+    assert {pod["metadata"]["uid"] for pod in found.pods.values()} == uids
+    assert "GangReleased" not in {each.reason for each in found.events}
+
+
+class LaggingWorld(ElasticWorld):
+    """The operator's cache shows how the pods were."""
+
+    lag: dict[str, dict[str, Any]] | None = None
+
+    def seen_pods(self, confirmed: bool) -> dict[str, dict[str, Any]]:
+        """The pods in the operator's cache, or as the API server lists them now."""
+        return self.pods if confirmed or self.lag is None else self.lag
+
+
+def test_a_pod_that_has_just_been_placed_is_not_released() -> None:
+    found = LaggingWorld(manifest("ElasticJob", minAvailable=2))
+    found.settle()
+    place(found, 1)
+    found.settle()
+    found.lag = copy.deepcopy(found.pods)
+    place(found, 2)
+    found.pass_time(61)
+    found.settle()
+    assert "GangReleased" not in {each.reason for each in found.events}
+    assert all("deletionTimestamp" not in pod["metadata"] for pod in found.pods.values())
+
+
+def test_jobs_without_a_gang_keep_their_pods() -> None:
+    found = World(manifest("ElasticJob"))
+    found.settle()
+    place(found, 1)
+    found.pass_time(600)
+    found.settle()
+    assert found.status["phase"] in {"Created", "Creating"}
+    assert "gangReleases" not in found.status
+
+
+def test_the_times_grow_and_differ_between_jobs() -> None:
+    assert [release.patience(each) for each in range(7)] == [60, 120, 240, 480, 960, 1800, 1800]
+    waits = {release.wait(f"job-{each}", 3) for each in range(20)}
+    assert len(waits) == 20
+    assert all(10 <= each <= 10 + 240 for each in waits)
+    assert release.wait("a", 2) == release.wait("a", 2)
 
 
 def test_names_of_groups_are_values_of_labels() -> None:

@@ -77,6 +77,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
             _with_logs(observed), progress=progress, positions=positions
         )
         self.releasing = False
+        self._gang: JobGang | None = None
         self.owner = Owner(
             # Jobs of a cache that does not keep it have none.
             api_version=observed.job.api_version or self.definition.api_version,
@@ -128,15 +129,26 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
     def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:
         """Return the templates of the pods, as the user has written them."""
 
+    def suspended(self, spec: Spec) -> Spec:
+        """Return the spec of the same job, suspended."""
+        changes: dict[str, Any] = {"suspend": True}
+        if not isinstance(spec, CommonPolicy):
+            policy = msgspec.structs.replace(spec.run_policy, suspend=True)
+            changes = {"run_policy": policy}
+        found: Spec = msgspec.structs.replace(spec, **changes)  # type: ignore[type-var]
+        return found
+
     def gang(self, spec: Spec) -> JobGang:
         """Return the gang that the pods are, if they are one."""
-        return JobGang(
-            self.observed,
-            self.owner,
-            self.policy(spec).scheduling_policy,
-            size=self.gang_size(spec),
-            templates=self.pod_templates(spec),
-        )
+        if self._gang is None:
+            self._gang = JobGang(
+                self.observed,
+                self.owner,
+                self.policy(spec).scheduling_policy,
+                size=self.gang_size(spec),
+                templates=self.pod_templates(spec),
+            )
+        return self._gang
 
     def progress_deadline(self, spec: Spec) -> int | None:
         """Return for how many seconds the job may make no progress."""

@@ -29,6 +29,7 @@ from traincrew.api.runpolicy import CommonPolicy, default_policy
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.assembly import PlanAssembly, first
 from traincrew.plan.shared.facts import Spec, refusal_text
+from traincrew.plan.shared.ganging import GangRelease
 from traincrew.plan.shared.gangs.job import READ_SECONDS, WAITING
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
@@ -75,6 +76,13 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
             return SpecPatch(patch)
+        if not found and (question := self.gang(spec).question()) is not None:
+            return question
+        released = GangRelease(self, spec) if not found else None
+        if released is not None and released.asks:
+            return Confirm()
+        if released is not None and released.text:
+            spec = self.suspended(spec)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
             return Confirm(unseen=self.unseen(spec))
         if logs := self._unread_logs():
@@ -82,10 +90,9 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         if (outcome := self._outcome(spec, found)) is not None:
             return self._plan_end(spec, outcome)
         if self.policy(spec).suspend:
-            return self._plan_suspended(spec)
-        if not found and (question := self.gang(spec).question()) is not None:
-            return question
-        return self._plan_active(spec, found)
+            return self._plan_suspended(spec, released)
+        plan = self._plan_active(spec, found)
+        return released.applied(plan) if released is not None else plan
 
     @property
     def _default_policy(self) -> CommonPolicy:
@@ -241,14 +248,20 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         before = self.stored.replica_statuses.get(name)
         return before.restarts if before is not None else 0
 
-    def _plan_suspended(self, spec: Spec) -> Plan:
+    def _plan_suspended(self, spec: Spec, released: GangRelease | None) -> Plan:
         numbers = self.status_with_counts(spec, wanted=False)
         active = sum(pod.active for pod in self.observed.pods)
         field = f"{self._policy_field}.suspend"
-        status = self.advance(numbers, suspend=field, active_pods=active)
+        text = released.text if released is not None else ""
+        at, count = released.stamp if released is not None else ("", 0)
+        numbers.gang_released_at, numbers.gang_releases = at, count
+        status = self.advance(numbers, suspend=field, released=text, active_pods=active)
         plan = Plan(status=self.document(status))
         self.suspend(plan, spec)
         plan.events = self.transitions(status)
+        if released is not None:
+            plan.requeue_after = released.seconds
+            plan.events += released.events
         return self.complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:

@@ -32,9 +32,11 @@ def waiting_since(status: Status) -> datetime | None:
     """
     if status.holds(SUSPENDED):
         return None
+    # A release of the pods is a part of the wait.
+    kinds = (CREATED,) if status.gang_releases else (CREATED, SUSPENDED)
     times = [
         parse_time(condition.last_transition_time)
-        for condition in (status.condition(CREATED), status.condition(SUSPENDED))
+        for condition in map(status.condition, kinds)
         if condition is not None and condition.last_transition_time is not None
     ]
     return max(times, default=None)

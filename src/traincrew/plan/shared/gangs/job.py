@@ -78,9 +78,19 @@ class JobGang:
         """Return what must be known first; None for a job that has nothing to do with gangs."""
         if self._observed.gang is not None or not (self._policy.wants_gang or self._in_use):
             return None
-        scheduler = self._schedulers.pop() if len(self._schedulers) == 1 else ""
+        scheduler = next(iter(self._schedulers)) if len(self._schedulers) == 1 else ""
         name = groups.name_of(self._owner)
         return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
+
+    @property
+    def is_unplaced(self) -> bool:
+        """Whether a gang is asked for, and no scheduler places it."""
+        return self._policy.wants_gang and (self._state.served is None or self._in_use == "")
+
+    @property
+    def size(self) -> int:
+        """Number of pods that have to be there together."""
+        return self._gang.size
 
     def add_to(self, plan: Plan) -> None:
         """Add to a plan the PodGroup, and to the pods in it that they belong to it.

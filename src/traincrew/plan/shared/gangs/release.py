@@ -1,9 +1,9 @@
 """Releases pods that wait in vain for others, where no scheduler places them together.
 
 Two jobs that each get half of their pods would keep them forever. So a job whose pods are placed in
-part gives them back after a while, waits, and tries again. Both times grow with every release, up to
-half an hour; the wait is different for every job, so that one of two finds all the room. What a job
-waits for follows from its UID: another operator waits for the same time.
+part gives them back after a while, waits, and tries again. Both times grow with every release, up
+to half an hour; the wait is different for every job, so that one of two finds all the room. It
+follows from the UID of the job: another operator waits for the same time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from traincrew.plan.shared.views import ObservedPod
 
-RELEASED = "GangReleased"
-"""Reason of a job whose pods were released."""
 FIRST_SECONDS = 60
 LONGEST_SECONDS = 1800
 _ENOUGH = 5
@@ -59,16 +57,19 @@ def seconds_left(
         releases: Number of releases before.
         now: The time.
     """
-    placed, since = 0, []
+    placed = 0
+    since: list[datetime] = []
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None:
             return None  # something else is happening already
         if pod.spec.node_name:
             placed += 1
             continue
-        for each in pod.status.conditions:
-            if (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable"):
-                since.append(parse_time(each.last_transition_time or now.isoformat()))
+        since += [
+            parse_time(each.last_transition_time or pod.metadata.creation_timestamp)
+            for each in pod.status.conditions
+            if (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
+        ]
     if not since or not placed or placed >= needed:
         return None
     return (min(since) + timedelta(seconds=patience(releases)) - now).total_seconds()

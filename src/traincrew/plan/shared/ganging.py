@@ -1,0 +1,91 @@
+"""Whether the pods of a job are released, because only some of them have found room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.api.meta import format_time, parse_time
+from traincrew.plan.shared import pods
+from traincrew.plan.shared.gangs import release
+from traincrew.plan.shared.lifecycle import RELEASED, RUNNING, SUSPENDED
+from traincrew.plan.shared.model import Event, Plan
+
+if TYPE_CHECKING:
+    from traincrew.plan.shared.facts import JobFacts
+    from traincrew.plan.shared.model import Question
+
+
+class GangRelease:
+    """The decision of one reconcile; see `traincrew.plan.shared.gangs.release`.
+
+    Attributes:
+        asks: Whether the pods must be listed first: one may just have been placed.
+        text: Why the pods are released, or stay so for now; empty if they are not.
+        stamp: When they were released, and how often.
+        seconds: Seconds until something else is to be done.
+        events: Events of a release.
+    """
+
+    def __init__(self, job: JobFacts[Any, Any], spec: Any) -> None:
+        self.asks = False
+        self.text = ""
+        self.stamp = ("", 0)
+        self.seconds: float | None = None
+        self.events: list[Event] = []
+        stored, now = job.stored, job.now
+        gang, suspended = job.gang(spec), job.policy(spec).suspend
+        if suspended or stored.finished or not gang.is_unplaced:
+            return
+        if stored.gang_released_at:
+            self._stay(job)
+            return
+        self.stamp = ("", 0 if stored.holds(RUNNING) else stored.gang_releases)
+        if stored.holds(RUNNING) or stored.holds(SUSPENDED):
+            return
+        found = job.observed.pods
+        left = release.seconds_left(found, gang.size, stored.gang_releases, now)
+        if left is None or left > 0:
+            self.seconds = left
+        elif not job.observed.confirmed:
+            self.asks = True
+        else:
+            self._release(job, gang.size)
+
+    def _release(self, job: JobFacts[Any, Any], needed: int) -> None:
+        found = job.observed.pods
+        placed = sum(bool(pod.spec.node_name) for pod in found)
+        count = job.stored.gang_releases + 1
+        self.seconds = release.wait(job.metadata.uid, count)
+        self.stamp = (format_time(job.now), count)
+        self.text = (
+            f"Only {placed} of {pods.quantity(needed, 'pod')} found room within"
+            f" {release.patience(count - 1)} s: all are released, and created again in about"
+            f" {self.seconds:.0f} s"
+        )
+        self.events = [Event("Warning", RELEASED, self.text)]
+
+    def _stay(self, job: JobFacts[Any, Any]) -> None:
+        stored = job.stored
+        count = stored.gang_releases
+        passed = (job.now - parse_time(stored.gang_released_at)).total_seconds()
+        left = release.wait(job.metadata.uid, count) - passed
+        if left <= 0 and not any(pod.active for pod in job.observed.pods):
+            self.stamp = ("", count)
+            return
+        before = stored.condition(SUSPENDED)
+        self.stamp = (stored.gang_released_at, count)
+        self.text = before.message if before is not None else "The pods are released"
+        self.seconds = max(left, 1.0)
+
+    def applied(self, plan: Plan | Question) -> Plan | Question:
+        """Return the plan of an active job, with what is stored of its releases."""
+        if not isinstance(plan, Plan):
+            return plan
+        at, count = self.stamp
+        values = {"gangReleasedAt": at, "gangReleases": count}
+        plan.status = {name: each for name, each in plan.status.items() if name not in values}
+        plan.status |= {name: each for name, each in values.items() if each}
+        if self.seconds is not None:
+            waits = [each for each in (plan.requeue_after, self.seconds) if each is not None]
+            plan.requeue_after = min(waits)
+        return plan
