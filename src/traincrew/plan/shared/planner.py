@@ -17,6 +17,7 @@ refused writes are handled here, and how long to wait for each of them.
 
 from __future__ import annotations
 
+# Over 400 lines: the decisions for a job, one after the other; each needs what the others found.
 import re
 from datetime import timedelta
 
@@ -29,8 +30,8 @@ from traincrew.api.runpolicy import CommonPolicy, default_policy
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.assembly import PlanAssembly, first
 from traincrew.plan.shared.facts import Spec, refusal_text
-from traincrew.plan.shared.ganging import GangRelease
 from traincrew.plan.shared.gangs.job import READ_SECONDS, WAITING
+from traincrew.plan.shared.gangs.releasing import GangRelease
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     Confirm,
@@ -78,7 +79,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return SpecPatch(patch)
         if not found and (question := self.gang(spec).question()) is not None:
             return question
-        released = GangRelease(self, spec) if not found else None
+        released = self._release(spec) if not found else None
         if released is not None and released.asks:
             return Confirm()
         if released is not None and released.text:
@@ -93,6 +94,12 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return self._plan_suspended(spec, released)
         plan = self._plan_active(spec, found)
         return released.applied(plan) if released is not None else plan
+
+    def _release(self, spec: Spec) -> GangRelease:
+        """Decide whether the pods are released, because only some of them have found room."""
+        suspended = self.policy(spec).suspend
+        gang = self.gang(spec)
+        return GangRelease(self.observed, self.stored, gang, self.now, suspended=suspended)
 
     @property
     def _default_policy(self) -> CommonPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.shared import pods
@@ -11,12 +11,22 @@ from traincrew.plan.shared.lifecycle import RELEASED, RUNNING, SUSPENDED
 from traincrew.plan.shared.model import Event, Plan
 
 if TYPE_CHECKING:
-    from traincrew.plan.shared.facts import JobFacts
-    from traincrew.plan.shared.model import Question
+    from datetime import datetime
+
+    from traincrew.plan.shared.gangs.job import JobGang
+    from traincrew.plan.shared.lifecycle import Status
+    from traincrew.plan.shared.model import Observed, Question
 
 
 class GangRelease:
     """The decision of one reconcile; see `traincrew.plan.shared.gangs.release`.
+
+    Args:
+        observed: The job and its pods.
+        stored: The stored status.
+        gang: The gang.
+        now: The time.
+        suspended: Whether the user has suspended the job.
 
     Attributes:
         asks: Whether the pods must be listed first: one may just have been placed.
@@ -26,37 +36,38 @@ class GangRelease:
         events: Events of a release.
     """
 
-    def __init__(self, job: JobFacts[Any, Any], spec: Any) -> None:
+    def __init__(
+        self, observed: Observed, stored: Status, gang: JobGang, now: datetime, *, suspended: bool
+    ) -> None:
+        self._observed, self._stored, self._now = observed, stored, now
         self.asks = False
         self.text = ""
         self.stamp = ("", 0)
         self.seconds: float | None = None
         self.events: list[Event] = []
-        stored, now = job.stored, job.now
-        gang, suspended = job.gang(spec), job.policy(spec).suspend
         if suspended or stored.finished or not gang.is_unplaced:
             return
         if stored.gang_released_at:
-            self._stay(job)
+            self._stay()
             return
         self.stamp = ("", 0 if stored.holds(RUNNING) else stored.gang_releases)
         if stored.holds(RUNNING) or stored.holds(SUSPENDED):
             return
-        found = job.observed.pods
+        found = self._observed.pods
         left = release.seconds_left(found, gang.size, stored.gang_releases, now)
         if left is None or left > 0:
             self.seconds = left
-        elif not job.observed.confirmed:
+        elif not self._observed.confirmed:
             self.asks = True
         else:
-            self._release(job, gang.size)
+            self._release(gang.size)
 
-    def _release(self, job: JobFacts[Any, Any], needed: int) -> None:
-        found = job.observed.pods
+    def _release(self, needed: int) -> None:
+        found = self._observed.pods
         placed = sum(bool(pod.spec.node_name) for pod in found)
-        count = job.stored.gang_releases + 1
-        self.seconds = release.wait(job.metadata.uid, count)
-        self.stamp = (format_time(job.now), count)
+        count = self._stored.gang_releases + 1
+        self.seconds = release.wait(self._observed.job.metadata.uid, count)
+        self.stamp = (format_time(self._now), count)
         self.text = (
             f"Only {placed} of {pods.quantity(needed, 'pod')} found room within"
             f" {release.patience(count - 1)} s: all are released, and created again in about"
@@ -64,12 +75,12 @@ class GangRelease:
         )
         self.events = [Event("Warning", RELEASED, self.text)]
 
-    def _stay(self, job: JobFacts[Any, Any]) -> None:
-        stored = job.stored
+    def _stay(self) -> None:
+        stored = self._stored
         count = stored.gang_releases
-        passed = (job.now - parse_time(stored.gang_released_at)).total_seconds()
-        left = release.wait(job.metadata.uid, count) - passed
-        if left <= 0 and not any(pod.active for pod in job.observed.pods):
+        passed = (self._now - parse_time(stored.gang_released_at)).total_seconds()
+        left = release.wait(self._observed.job.metadata.uid, count) - passed
+        if left <= 0 and not any(pod.active for pod in self._observed.pods):
             self.stamp = ("", count)
             return
         before = stored.condition(SUSPENDED)
