@@ -273,6 +273,9 @@ def place(found: World, placed: int) -> None:
         if number < placed:
             pod["spec"]["nodeName"] = "node-1"
             continue
+        conditions = pod["status"].get("conditions", [])
+        if any(each.get("reason") == "Unschedulable" for each in conditions):
+            continue  # since when stays
         pod["status"]["conditions"] = [
             {
                 "type": "PodScheduled",
@@ -349,6 +352,25 @@ def test_a_pod_that_has_just_been_placed_is_not_released() -> None:
     found.settle()
     assert "GangReleased" not in {each.reason for each in found.events}
     assert all("deletionTimestamp" not in pod["metadata"] for pod in found.pods.values())
+
+
+def test_a_release_does_not_give_an_elasticjob_more_time_to_start() -> None:
+    found = world("ElasticJob", minAvailable=2, scheduleTimeoutSeconds=200)
+    for _ in range(40):
+        place(found, 1)
+        found.settle()
+        found.pass_time(10)
+        if found.holds("Failed"):
+            break
+    assert "GangReleased" in {each.reason for each in found.events}
+    assert found.status["message"].startswith("Not started within 200 s")
+
+
+def test_an_elasticjob_without_a_limit_waits() -> None:
+    found = world("ElasticJob", minAvailable=2)
+    found.pass_time(10_000)
+    found.settle()
+    assert not found.holds("Failed")
 
 
 def test_jobs_without_a_gang_keep_their_pods() -> None:
