@@ -68,9 +68,9 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
         Positive | None,
         Meta(
             description=(
-                "Number of seconds within which minReplicas workers must become ready for the"
-                f" first time; after that the job fails with reason {Cause.NOT_STARTED.value}. If"
-                " it is not set, there is no limit. The coscheduling plugin is given it as well."
+                "Number of seconds within which a worker must be running for the first time; after"
+                f" that the job fails with reason {Cause.NOT_STARTED.value}. If it is not set,"
+                " there is no limit. The coscheduling plugin is given it as well."
             ),
         ),
     ] = None

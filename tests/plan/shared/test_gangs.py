@@ -354,6 +354,23 @@ def test_a_pod_that_has_just_been_placed_is_not_released() -> None:
     assert all("deletionTimestamp" not in pod["metadata"] for pod in found.pods.values())
 
 
+@pytest.mark.parametrize(("running", "is_released"), [(1, True), (2, False)])
+def test_workers_that_run_but_are_too_few_are_released(running: int, is_released: bool) -> None:
+    job = manifest("ElasticJob", minAvailable=3)
+    job["spec"] |= {"minReplicas": 2, "maxReplicas": 3}
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 3
+    found = ElasticWorld(job)
+    found.settle()
+    place(found, running)
+    for name in sorted(found.pods)[:running]:
+        found.pods[name]["status"]["phase"] = "Running"
+    found.settle()
+    assert found.holds("Running")
+    found.pass_time(61)
+    found.settle()
+    assert ("GangReleased" in {each.reason for each in found.events}) is is_released
+
+
 def test_a_release_does_not_give_an_elasticjob_more_time_to_start() -> None:
     found = world("ElasticJob", minAvailable=2, scheduleTimeoutSeconds=200)
     for _ in range(40):

@@ -256,10 +256,13 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         return stalling.restart(numbers, current)
 
     def seconds_to_start(
-        self, spec: ElasticJobSpec, numbers: ElasticJobStatus, progress: Progress
+        self,
+        spec: ElasticJobSpec,
+        numbers: ElasticJobStatus,  # noqa: ARG002
+        progress: Progress,
     ) -> float | None:
         # Once it has trained, it waits for workers that are lost for an unlimited time.
-        if progress.running or numbers.start_time is not None:
+        if progress.running or runpolicy.has_run(self.stored):
             return None
         return self.time_left_to_start(spec)
 
@@ -267,6 +270,9 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         others = sum(each.replicas for name, each in spec.replica_specs.items() if name != WORKER)
         # Workers that are given up are not created.
         return GangSize(needed=spec.smallest + others, members=len(self.current(spec).places))
+
+    def trains(self, spec: ElasticJobSpec) -> bool:
+        return stalling.can_train(self.current(spec), spec)
 
     def pod_templates(self, spec: ElasticJobSpec) -> list[dict[str, Any]]:
         return [each.template for each in spec.replica_specs.values()]

@@ -125,6 +125,10 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
     def gang_size(self, spec: Spec) -> GangSize:
         """Return how many pods the job needs at least, and how many are created together."""
 
+    def trains(self, spec: Spec) -> bool:  # noqa: ARG002
+        """Return whether the pods that are placed train already, so that they are not released."""
+        return self.stored.holds(lifecycle.RUNNING)
+
     @abstractmethod
     def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:
         """Return the templates of the pods, as the user has written them."""

@@ -97,9 +97,14 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
 
     def _release(self, spec: Spec) -> GangRelease:
         """Decide whether the pods are released, because only some of them have found room."""
-        suspended = self.policy(spec).suspend
-        gang = self.gang(spec)
-        return GangRelease(self.observed, self.stored, gang, self.now, suspended=suspended)
+        return GangRelease(
+            self.observed,
+            self.stored,
+            self.gang(spec),
+            self.now,
+            suspended=self.policy(spec).suspend,
+            trains=self.trains(spec),
+        )
 
     @property
     def _default_policy(self) -> CommonPolicy:

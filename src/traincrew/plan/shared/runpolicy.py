@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.meta import parse_time
 from traincrew.api.reasons import PAST_BACKOFF_LIMIT, PAST_DEADLINE
-from traincrew.plan.shared.lifecycle import CREATED, SUSPENDED, Status
+from traincrew.plan.shared.lifecycle import CREATED, RUNNING, SUSPENDED, Status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,6 +40,14 @@ def waiting_since(status: Status) -> datetime | None:
         if condition is not None and condition.last_transition_time is not None
     ]
     return max(times, default=None)
+
+
+def has_run(status: Status) -> bool:
+    """Return whether a job has ever been running: its condition is false from the beginning."""
+    created, running = status.condition(CREATED), status.condition(RUNNING)
+    if created is None or running is None:
+        return False
+    return running.is_true or running.last_transition_time != created.last_transition_time
 
 
 def time_to_live(status: Status, policy: CommonPolicy, now: datetime) -> timedelta | None:

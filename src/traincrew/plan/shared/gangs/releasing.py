@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.shared import pods
 from traincrew.plan.shared.gangs import release
-from traincrew.plan.shared.lifecycle import RELEASED, RUNNING, SUSPENDED
+from traincrew.plan.shared.lifecycle import RELEASED, SUSPENDED
 from traincrew.plan.shared.model import Event, Plan
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class GangRelease:
         gang: The gang.
         now: The time.
         suspended: Whether the user has suspended the job.
+        trains: Whether the pods that are placed train already.
 
     Attributes:
         asks: Whether the pods must be listed first: one may just have been placed.
@@ -37,7 +38,14 @@ class GangRelease:
     """
 
     def __init__(
-        self, observed: Observed, stored: Status, gang: JobGang, now: datetime, *, suspended: bool
+        self,
+        observed: Observed,
+        stored: Status,
+        gang: JobGang,
+        now: datetime,
+        *,
+        suspended: bool,
+        trains: bool,
     ) -> None:
         self._observed, self._stored, self._now = observed, stored, now
         self.asks = False
@@ -50,8 +58,8 @@ class GangRelease:
         if stored.gang_released_at:
             self._stay()
             return
-        self.stamp = ("", 0 if stored.holds(RUNNING) else stored.gang_releases)
-        if stored.holds(RUNNING) or stored.holds(SUSPENDED):
+        self.stamp = ("", 0 if trains else stored.gang_releases)
+        if trains or stored.holds(SUSPENDED):
             return
         found = self._observed.pods
         left = release.seconds_left(found, gang.size, stored.gang_releases, now)
