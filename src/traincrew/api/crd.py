@@ -294,15 +294,9 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                 },
             },
             "progress": _progress_schema(),
-            "gangReleases": {
-                **count,
-                "description": "How often the pods were released, because only some of them had"
-                " found room, since the job was created, resumed or running.",
-            },
-            "gangReleasedAt": {
-                **time,
-                "description": "When they were released last, until they are created again.",
-            },
+            "gangReleases": count
+            | {"description": "How often the pods were released, for lack of others."},
+            "gangReleasedAt": time | {"description": "When, until they are created again."},
             "podRecords": {
                 "description": (
                     "For use by the operator only: the pods whose restarts have been counted, one"
