@@ -11,6 +11,7 @@ from harness import OPERATOR_AGENT, PODS, Cluster
 from plan.elasticjob.world import elastic
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from traincrew.local.apiserver.http.faults import Fault, refuse
+from traincrew.plan.shared.gangs import release
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import AuditRecord
@@ -139,3 +140,40 @@ async def test_nothing_is_asked_for_a_job_without_a_gang(cluster: Cluster) -> No
     await cluster.until_members(NAME, 2)
     await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
     assert asked == []
+
+
+async def test_pods_that_wait_in_vain_for_others_are_released(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "FIRST_SECONDS", 1)
+    monkeypatch.setattr(release, "SHORTEST_WAIT", 0.1)
+    await cluster.start_operator()
+    await cluster.create(elastic(schedulingPolicy={"minAvailable": 2}, minReplicas=2))
+    first, second = await cluster.until_members(NAME, 2)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": first["metadata"]["name"]},
+        "target": {"kind": "Node", "name": "node-1"},
+    }
+    path = f"/api/v1/namespaces/default/pods/{first['metadata']['name']}/binding"
+    await cluster.client.request("POST", path, body=binding)
+    unplaced = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await cluster.set_pod(second["metadata"]["name"], {"conditions": [unplaced]})
+    uids = {first["metadata"]["uid"], second["metadata"]["uid"]}
+
+    async def created_again() -> bool:
+        pods = await cluster.members(NAME)
+        return len(pods) == 2 and not uids & {pod["metadata"]["uid"] for pod in pods}
+
+    await cluster.until(created_again)
+    assert "GangReleased" in {reason for _, reason, _ in await cluster.events_of(NAME)}
+    job = await cluster.job(NAME)
+    assert job["status"]["gangReleases"] == 1
+    assert job["status"].get("failures", 0) == 0
