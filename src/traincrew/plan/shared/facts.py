@@ -17,7 +17,7 @@ from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
-from traincrew.plan.shared.gangs.job import JobGang
+from traincrew.plan.shared.gangs.job import GangSize, JobGang
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.views import ObservedPod
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api import kind as api
-    from traincrew.plan.shared.gangs.job import GangSize
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, Refusal
     from traincrew.plan.shared.stall import Stalled
@@ -121,17 +120,20 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """Return the run policy."""
         return policy_of(spec)
 
-    @abstractmethod
-    def gang_size(self, spec: Spec) -> GangSize:
-        """Return how many pods the job needs at least, and how many are created together."""
+    def gang_size(self, spec: Spec) -> GangSize:  # noqa: ARG002
+        """Return how many pods the job needs at least, and how many are created together.
+
+        By default its pods do not need each other.
+        """
+        return GangSize(needed=1, members=1)
+
+    def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:  # noqa: ARG002
+        """Return the templates of the pods, as the user has written them, for their scheduler."""
+        return []
 
     def trains(self, spec: Spec) -> bool:  # noqa: ARG002
         """Return whether the pods that are placed train already, so that they are not released."""
         return self.stored.holds(lifecycle.RUNNING)
-
-    @abstractmethod
-    def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:
-        """Return the templates of the pods, as the user has written them."""
 
     def suspended(self, spec: Spec) -> Spec:
         """Return the spec of the same job, suspended."""
