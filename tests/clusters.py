@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from harness import Cluster
 from traincrew.local.controllers.job import backoff
-from traincrew.operator import reconciler
+from traincrew.operator import gangs, reconciler
 from traincrew.plan.mpicluster import planner as mpicluster
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counters of statuses are written and failed pods replaced soon, so that tests wait less."""
+    """Statuses are written, failed pods replaced and APIs looked up soon: tests wait less."""
     monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
+    monkeypatch.setattr(gangs, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(gangs, "READ_SECONDS", 0.1)
     monkeypatch.setattr(backoff, "FIRST", 1.0)
     monkeypatch.setattr(mpicluster, "MIN_RECREATE_AGE", timedelta(seconds=1))
 

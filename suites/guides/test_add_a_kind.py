@@ -168,7 +168,9 @@ def look(world):
     pods = {name: pod["status"]["phase"] for name, pod in world.pods.items()}
     status = world.status
     return {"phase": status["phase"], "reason": status["reason"], "message": status["message"],
-            "pods": pods, "deleted": world.deleted, "wait": world.requeue_after}
+            "pods": pods, "deleted": world.deleted, "wait": world.requeue_after,
+            "priorities": sorted({pod["spec"].get("priorityClassName", "")
+                                  for pod in world.pods.values()})}
 
 policy, steps = json.loads(sys.argv[1])
 job = yaml.safe_load(open("sweep.yaml"))
@@ -253,6 +255,13 @@ def test_it_obeys_the_policy_of_cleaning_up(tree: Tree, policy: str, left: list[
     assert sorted(ended["pods"]) == left
 
 
+def test_it_obeys_the_scheduling_policy(tree: Tree) -> None:
+    policy = {"schedulingPolicy": {"priorityClass": "research"}}
+    (seen,) = obeys(tree, policy, {"seconds": 1})
+
+    assert (seen["phase"], seen["priorities"]) == ("Running", ["research"])
+
+
 def test_every_field_of_the_policy_is_asked_for(tree: Tree) -> None:
     """A field that is added to the policy is asked for here, and enforced by the base."""
     asked = (
@@ -263,6 +272,7 @@ def test_every_field_of_the_policy_is_asked_for(tree: Tree) -> None:
         "progressSource",  # of the one before
         "ttlSecondsAfterFinished",
         "cleanPodPolicy",
+        "schedulingPolicy",
     )
     code = (
         "import json, msgspec; from traincrew.api.runpolicy import CommonPolicy\n"

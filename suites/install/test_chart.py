@@ -41,6 +41,7 @@ EVERYTHING: Document = {
     },
     "watchNamespace": "team",
     "workers": 8,
+    "gangScheduling": "coscheduling",
     "log": {"level": "debug", "format": "json"},
     "metrics": {
         "port": 9090,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import gangs_api
 from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
 from clusters import cluster, impatient
 from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
@@ -22,6 +23,7 @@ from plan.mxjob import manifests as mxjobs
 from plan.shared.test_pods import NO_WORDS
 from traincrew.engine.resources import (
     CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     JOBS,
     NAMESPACES,
@@ -117,6 +119,7 @@ class Life:
         await self.parameter_servers()
         await self.connected_by_ssh()
         await self.connected_by_exec()
+        await self.placed_together()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -133,6 +136,48 @@ class Life:
             await self.something_in_the_way(resource)
         stop.set()
         await standby
+
+    async def placed_together(self) -> None:
+        """Gangs of every scheduler whose API there may be, one after the other."""
+        for group, version, scheduler in (
+            ("scheduling.volcano.sh", "v1beta1", "volcano"),
+            ("scheduling.x-k8s.io", "v1alpha1", ""),
+            ("scheduling.k8s.io", "v1beta1", ""),
+            ("scheduling.k8s.io", "v1alpha2", ""),
+        ):
+            await self.placed_by(group, version, scheduler)
+
+    async def placed_by(self, group: str, version: str, scheduler: str) -> None:
+        cluster, name = self.cluster, f"gang-{version}"
+        resource = Resource(group, version, "podgroups", "PodGroup")
+        document = gangs_api.definition(resource)
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, document)
+        await cluster.until(lambda: gangs_api.is_served(cluster.client, resource))
+        manifest = elastic(2, minReplicas=1, schedulingPolicy={"minAvailable": 2})
+        manifest["metadata"]["name"] = name
+        if scheduler:
+            pod = manifest["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
+            pod["schedulerName"] = scheduler
+        await cluster.create(manifest)
+
+        async def sized(wanted: int) -> bool:
+            found = await cluster.find(resource, f"{name}-elasticjob")
+            return found is not None and gangs_api.size(found) == wanted
+
+        await cluster.until(lambda: sized(2))
+        await cluster.until_members(name, 2)
+        await cluster.edit(name, {"suspend": True})
+        await cluster.until_phase(name, "Suspended", reason="ElasticJobSuspended")
+        policy = {"minAvailable": 1}
+        await cluster.edit(name, {"suspend": False, "schedulingPolicy": policy})
+        await cluster.until(lambda: sized(1))
+        await cluster.client.delete(cluster.kind_of(name), name, "default")
+        await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, document["metadata"]["name"])
+
+        async def gone() -> bool:
+            return not await gangs_api.is_served(cluster.client, resource)
+
+        await cluster.until(gone)
 
     async def standby_watches(self) -> bool:
         return any(each.resource == "leases" and each.verb == "watch" for each in self.needed)

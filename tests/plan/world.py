@@ -15,12 +15,16 @@ from plan.cluster import Cluster
 from traincrew.api.meta import CustomObject, format_time
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import stall
+from traincrew.plan.shared.gangs import groups
 from traincrew.plan.shared.kind import Options
 from traincrew.plan.shared.model import (
     ChildKey,
     Confirm,
     Decision,
     Event,
+    GangState,
+    GroupQuery,
+    GroupWrite,
     LogKey,
     Observed,
     Output,
@@ -35,6 +39,7 @@ from traincrew.plan.shared.views import (
     ChildView,
     ConfigMapView,
     ObservedPod,
+    PodGroupView,
     RoleBindingView,
     RoleView,
     StatefulSetView,
@@ -42,6 +47,8 @@ from traincrew.plan.shared.views import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from traincrew.plan.shared.schedulers import Served
 
 HELPER_IMAGE = "traincrew/helper:test"
 OPTIONS = Options(helper_image=HELPER_IMAGE, git_image="traincrew/git:test")
@@ -110,6 +117,11 @@ class World(Cluster):
         self.exits_with = 143
         """What the programs exit with when their pod is deleted."""
         self._outputs: dict[LogKey, Output] = {}
+        self.served: list[Served] = []
+        """Schedulers of gangs that the cluster has."""
+        self.groups: dict[str, dict[str, Any]] = {}
+        """PodGroups by name."""
+        self._gang: GangState | None = None
 
     # -- the operator -------------------------------------------------------------------------
 
@@ -140,6 +152,7 @@ class World(Cluster):
             drifted=self.drifted,
             leftovers=self.leftovers,
             outputs=dict(self._outputs),
+            gang=self._gang,
         )
 
     def plan(self, refusals: dict[ChildKey, Refusal] | None = None) -> Plan:
@@ -167,7 +180,41 @@ class World(Cluster):
         if isinstance(decision, Confirm):
             decision = self._plan(self.observed(refusals, confirmed=True), self.now)
             assert not isinstance(decision, Confirm)
+        if isinstance(decision, GroupQuery):
+            self._gang = self._answer(decision)
+            try:
+                return self._confirmed(refusals)
+            finally:
+                self._gang = None
         return decision
+
+    def _answer(self, query: GroupQuery) -> GangState:
+        served = groups.choose("auto", self.served, query.scheduler)
+        if query.engine:
+            served = next((each for each in self.served if each.name == query.engine), None)
+        found = self.groups.get(query.name)
+        view = msgspec.convert(found, PodGroupView) if found is not None else None
+        return GangState(served=served, group=view if served is not None else None)
+
+    def _write_group(self, group: GroupWrite) -> None:
+        self._write()
+        if group.delete is not None:
+            del self.groups[group.delete.metadata.name]
+        elif group.write is not None and group.write.create is not None:
+            document = copy.deepcopy(group.write.create)
+            document["metadata"]["uid"] = f"group-{self.writes}"
+            document["status"] = {}
+            assert document["metadata"]["name"] not in self.groups
+            self.groups[document["metadata"]["name"]] = document
+        else:
+            assert group.write is not None
+            assert group.write.patch is not None
+            found = self.groups[group.write.patch.key.name]
+            for (_, name), value in group.write.patch.values.items():
+                if value is None:
+                    del found["spec"][name]
+                else:
+                    found["spec"][name] = value
 
     def _read(self, query: OutputQuery) -> None:
         """Read the last lines of containers as the operator does."""
@@ -230,6 +277,8 @@ class World(Cluster):
 
     def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
         """Execute a plan as the operator does; return what was refused."""
+        if plan.group is not None:
+            self._write_group(plan.group)
         refusals = self._write_stages(plan.stages)
         for key, refusal in self._write_stages([plan.later]).items():
             refusals[key] = msgspec.structs.replace(refusal, permanent=False)

@@ -129,6 +129,8 @@ def _structural(
     if (name := node.pop("$ref", None)) is not None:
         target = definitions[name.removeprefix("#/")]
         return _structural({**target, **node}, definitions, listed=listed)
+    if _is_quantity(node):
+        return {**node, "x-kubernetes-int-or-string": True}
     if (options := node.pop("anyOf", None)) is not None:
         (option,) = [option for option in options if option.get("type") != "null"]
         return _structural({**option, **node}, definitions, listed=listed)
@@ -154,6 +156,11 @@ def _structural(
             node["additionalProperties"], definitions, listed=listed
         )
     return node
+
+
+def _is_quantity(node: dict[str, Any]) -> bool:
+    """Return whether a schema accepts an integer and a string, as a resource quantity."""
+    return {each.get("type") for each in node.get("anyOf", ())} == {"integer", "string"}
 
 
 @cache
@@ -287,6 +294,9 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                 },
             },
             "progress": _progress_schema(),
+            "gangReleases": count
+            | {"description": "How often the pods were released, for lack of others."},
+            "gangReleasedAt": time | {"description": "When, until they are created again."},
             "podRecords": {
                 "description": (
                     "For use by the operator only: the pods whose restarts have been counted, one"

@@ -111,7 +111,7 @@ def _field(node: dict[str, Any], path: str, required: bool) -> Iterator[Field]:
 def _type(node: dict[str, Any]) -> str:
     values = node.get("additionalProperties")
     if isinstance(values, dict):
-        return f"map of {values['type']}s"
+        return f"map of {values['type']}s" if "type" in values else "map of quantities"
     if node.get("format") == "date-time":
         return "time"
     if isinstance(node.get("items"), dict):

@@ -19,15 +19,70 @@ INT32_MAX = 2**31 - 1
 Positive = Annotated[int, Meta(ge=1, le=INT32_MAX)]
 NonNegative = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Seconds = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+Quantity = Annotated[int | str, Meta(description="Amount, such as 4, 500m or 16Gi.")]
 CleanPodPolicy = Literal["Running", "None", "All"]
 ProgressSource = Literal["Any", "Reports"]
 
 DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 1800
-"""Default of `SchedulingPolicy.schedule_timeout_seconds`."""
+"""Default of `StartPolicy.schedule_timeout_seconds`."""
 
 
 class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """How the pods of a job are scheduled."""
+    """How the pods of a job are scheduled; `traincrew.api.scheduling` checks it."""
+
+    min_available: Annotated[
+        NonNegative | None,
+        Meta(
+            description=(
+                "Number of pods that are scheduled together or not at all (a gang), by a scheduler"
+                " of the cluster that can do so; 0 means that none is asked for. Defaults, if queue"
+                " or minResources is set, to the number of pods without which the job cannot"
+                " train. Without such a scheduler, pods that wait in vain for the others are"
+                " released after a while."
+            )
+        ),
+    ] = None
+    queue: Annotated[
+        str | None,
+        Meta(description="Queue of the gang. Volcano honors it."),
+    ] = None
+    min_resources: Annotated[
+        dict[str, Quantity] | None,
+        Meta(
+            description=(
+                "Resources that must be free before the gang is scheduled, such as cpu: 8. The"
+                " coscheduling plugin and Volcano honor it."
+            ),
+        ),
+    ] = None
+    priority_class: Annotated[
+        str | None,
+        Meta(
+            description=(
+                "PriorityClass of the job's pods. A priorityClassName in a template takes"
+                " precedence."
+            )
+        ),
+    ] = None
+    schedule_timeout_seconds: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                "Number of seconds within which a worker must be running for the first time; after"
+                f" that the job fails with reason {Cause.NOT_STARTED.value}. If it is not set,"
+                " there is no limit. The coscheduling plugin is given it as well."
+            ),
+        ),
+    ] = None
+
+    @property
+    def wants_gang(self) -> bool:
+        """Whether the pods are to be scheduled together."""
+        return bool(self.min_available or self.queue or self.min_resources)
+
+
+class StartPolicy(SchedulingPolicy, kw_only=True, frozen=True):
+    """The same, of a kind whose training starts when all workers are ready."""
 
     schedule_timeout_seconds: Annotated[
         Positive,
@@ -35,7 +90,8 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
             description=(
                 "Number of seconds within which the workers must become ready; after that the"
                 f" job fails with reason {Cause.NOT_STARTED.value}. Defaults to"
-                f" {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}."
+                f" {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}. Another value is given to the coscheduling"
+                " plugin as well."
             ),
         ),
     ] = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
@@ -117,6 +173,10 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
             ),
         ),
     ] = "Running"
+    scheduling_policy: Annotated[
+        SchedulingPolicy,
+        Meta(description="Policy for scheduling the pods."),
+    ] = SchedulingPolicy()
 
 
 class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
@@ -131,9 +191,9 @@ class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
         ),
     ] = None
     scheduling_policy: Annotated[
-        SchedulingPolicy,
+        StartPolicy,
         Meta(description="Policy for scheduling the pods."),
-    ] = SchedulingPolicy()
+    ] = StartPolicy()
 
 
 class HasRunPolicy(Protocol):

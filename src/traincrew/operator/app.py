@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.client import AiohttpTransport, Client
+from traincrew.engine.clock import SYSTEM_CLOCK
 from traincrew.engine.controller import Manager
 from traincrew.engine.election import LeaderElector
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
@@ -14,6 +15,7 @@ from traincrew.engine.events import EventRecorder
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import Access, HealthServer, get_logger
 from traincrew.engine.tasks import end_tasks
+from traincrew.operator.gangs import GangSchedulers
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.progress import ProgressService, Reports
@@ -93,6 +95,7 @@ async def run_operator(
             manager.add_runnable(service.run)
         kinds, counts = all_kinds(options, certificate), JobCounts()
         manager.metrics.add(counts)
+        schedulers = GangSchedulers(client, options.gang_scheduling, SYSTEM_CLOCK)
         for kind in kinds:
             reconciler = Reconciler(
                 client,
@@ -102,6 +105,7 @@ async def run_operator(
                 gate=gate,
                 namespace=options.namespace,
                 reports=reports,
+                schedulers=schedulers,
                 workers=options.workers,
             )
             counts.add(kind.resource.kind, reconciler.jobs)

@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from traincrew.api.meta import CustomObject
-    from traincrew.plan.shared.model import ChildKey, LogKey, Output, Refusal
+    from traincrew.plan.shared.model import ChildKey, GangState, LogKey, Output, Refusal
+    from traincrew.plan.shared.schedulers import Served
     from traincrew.plan.shared.views import ChildView
 
 
@@ -43,6 +44,9 @@ class JobState(Struct, kw_only=True):
         deleted: UIDs of children and pods that we have deleted, and that are still being observed.
         logs: The ends of logs that show why pods failed.
         outputs: What is known about the last output of containers.
+        gang: The PodGroup as it was read last.
+        gang_of: The scheduler whose PodGroup that is.
+        gang_due: When to read it again, on the monotonic clock.
     """
 
     status_differs: float | None = None
@@ -57,6 +61,9 @@ class JobState(Struct, kw_only=True):
     deleted: set[str] = field(default_factory=set)
     logs: dict[LogKey, str] = field(default_factory=dict)
     outputs: dict[LogKey, Output] = field(default_factory=dict)
+    gang: GangState | None = None
+    gang_of: Served | None = None
+    gang_due: float = 0.0
 
     def children_of(self, job: CustomObject) -> set[ChildKey]:
         """Return the children ever observed of this very job."""

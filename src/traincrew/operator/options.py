@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from msgspec import Struct, field
 
+from traincrew.plan.shared.schedulers import Mode  # noqa: TC001 - decoded
 from traincrew.plan.shared.templates.accelerators import NO_ACCELERATORS, Accelerators
 
 VERSION = version("traincrew")
@@ -67,6 +68,8 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
         git_image: Image of the init containers that fetch code for MPIClusters. Has git, ssh and a
             POSIX shell.
         accelerators: What containers that use an accelerator are given.
+        gang_scheduling: The scheduler that places the pods of a job together; by default one that
+            the cluster has.
         workers: Maximum number of jobs reconciled at the same time. They mostly wait for the API
             server, which handles concurrent requests faster than one after another.
         leader_elect: Acquire a Lease before reconciling, so that two operators are never active at
@@ -88,6 +91,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
     helper_image: str = HELPER_IMAGE
     git_image: str = GIT_IMAGE
     accelerators: Accelerators = NO_ACCELERATORS
+    gang_scheduling: Mode = "auto"
     workers: int = WORKERS
     leader_elect: bool = True
     lease_namespace: str | None = None

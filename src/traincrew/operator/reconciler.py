@@ -38,6 +38,7 @@ from traincrew.engine.resources import PODS
 from traincrew.operator.checks import LEFTOVER_SECONDS, Checks
 from traincrew.operator.children import REFUSED, ChildWriter, NamespaceTerminatingError
 from traincrew.operator.deferral import Deferral
+from traincrew.operator.gangs import Gangs, GangSchedulers
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.jobstate import JobState
 from traincrew.operator.observer import Observer
@@ -46,12 +47,16 @@ from traincrew.operator.progress import Target
 from traincrew.plan.shared.model import (
     ChildKey,
     Confirm,
+    GangState,
+    GroupQuery,
     LogQuery,
+    Observed,
     OutputQuery,
     Plan,
     Refusal,
     SpecPatch,
 )
+from traincrew.plan.shared.schedulers import POD_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +70,7 @@ if TYPE_CHECKING:
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.progress import Reports
     from traincrew.plan.shared.kind import Written
-    from traincrew.plan.shared.model import Decision, Observed, Write
+    from traincrew.plan.shared.model import Decision, GroupWrite, Write
 
 STATUS_INTERVAL = 1.0
 """Seconds by which a status without changed conditions is delayed, to write several at once."""
@@ -94,6 +99,7 @@ class Reconciler:
         gate: Defers writes that can wait while others are urgent; its own by default.
         namespace: Only jobs of this namespace; all by default.
         reports: What training programs report; nothing by default.
+        schedulers: Place pods together; none by default.
         workers: Maximum number of jobs reconciled at the same time.
         clock: Source of time.
     """
@@ -108,6 +114,7 @@ class Reconciler:
         gate: Gate | None = None,
         namespace: str | None = None,
         reports: Reports | None = None,
+        schedulers: GangSchedulers | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -140,6 +147,8 @@ class Reconciler:
             reports=reports,
             clock=clock,
         )
+        known = schedulers or GangSchedulers(client, "none", clock)
+        self._gangs = Gangs(client, known, gate, clock)
         self._reports = reports
         if reports is not None:
             reports.add(self._target())
@@ -243,7 +252,17 @@ class Reconciler:
         held = self._deferral.delay(request, "children") if plan.later else None
         if held:
             plan.later = []
-        refusals = await self._write_children(request, observed, plan, memory)
+        refusals: dict[ChildKey, Refusal] = {}
+        if plan.group is not None:
+            found = await self._write_group(plan.group, observed, memory)
+            if isinstance(found, Observed):  # without the right: as if there were no such scheduler
+                again = self._kind.plan(found, now)
+                if not isinstance(again, Plan):
+                    return Result(requeue_after=1.0)
+                observed, plan = found, again
+            else:
+                refusals = found
+        refusals = refusals or await self._write_children(request, observed, plan, memory)
         known = await self._checks.ask(request, observed, plan, memory) if not refusals else None
         if refusals:
             known = structs.replace(observed, refusals=refusals)
@@ -277,6 +296,21 @@ class Reconciler:
         ]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
 
+    async def _write_group(
+        self, group: GroupWrite, observed: Observed, memory: JobState
+    ) -> Observed | dict[ChildKey, Refusal]:
+        """Write the PodGroup; return what was refused, or what is known without the right to."""
+        answer = await self._gangs.write(group, memory)
+        if answer is None:
+            return {}
+        if isinstance(answer, GangState):
+            return structs.replace(observed, gang=answer)
+        create = group.write.create if group.write is not None else None
+        name = create["metadata"]["name"] if create is not None else ""
+        if group.found is not None:
+            name = group.found.metadata.name
+        return {ChildKey(POD_GROUP, name): answer}
+
     async def _decide(
         self, request: Request, observed: Observed, now: datetime, memory: JobState
     ) -> tuple[Observed, Decision, float]:
@@ -299,6 +333,9 @@ class Reconciler:
                     if await self._observer.restore_unseen(request, job, unseen):
                         return observed, decision, reading
                     observed = await self._observer.confirm_pods(request, observed)
+                case GroupQuery():
+                    gang = await self._gangs.answer(decision, request.namespace, memory)
+                    observed = structs.replace(observed, gang=gang)
                 case LogQuery():
                     await self._observer.read_logs(request, decision.keys, memory)
                     observed = structs.replace(observed, logs=dict(memory.logs))

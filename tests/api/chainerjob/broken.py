@@ -87,8 +87,8 @@ REFUSED = [
     Broken(D, "spec/workerSets/ws0/slots", 2, ('"spec.workerSets.ws0.slots"',)),
     Broken(P, "spec/runPolicy", {"suspended": True}, ('"spec.runPolicy.suspended"',)),
     Broken(
-        P, "spec/runPolicy", {"schedulingPolicy": {"queue": "q"}},
-        ('"spec.runPolicy.schedulingPolicy.queue"',),
+        P, "spec/runPolicy", {"schedulingPolicy": {"queueName": "q"}},
+        ('"spec.runPolicy.schedulingPolicy.queueName"',),
     ),
     # -- numbers --
     Broken(P, "spec/master/activeDeadlineSeconds", "60", ("activeDeadlineSeconds", "integer")),

@@ -26,6 +26,11 @@ DIRECTORY = Path(__file__).with_name("values")
 KEYS = DIRECTORY / "ssh-key.yaml"
 FILES = sorted(set(DIRECTORY.glob("*.yaml")) - {KEYS})
 
+ROW_OF_NUM = (
+    "| `mpiWorkers.num` | `4` | `workers.replicas`, `runPolicy.schedulingPolicy.minAvailable` |"
+    " Number of workers. |"
+)
+
 
 def load(name: str) -> dict[str, Any]:
     """Read a values file of these tests."""
@@ -184,6 +189,20 @@ def test_another_scheduler_only_if_it_is_enabled() -> None:
     assert "podDisruptionBudget" not in spec["workers"]
 
 
+def test_workers_with_another_scheduler_are_placed_together() -> None:
+    scheduling = {"enabled": True, "schedulerName": "volcano"}
+    workers = {"num": 6, "customScheduling": scheduling}
+    gang = {"schedulingPolicy": {"minAvailable": 6}}
+
+    assert cluster(merged({"mpiWorkers": workers}), "mine")["spec"]["runPolicy"] == gang
+    for without in (
+        {**workers, "customScheduling": {**scheduling, "enabled": False}},
+        {**workers, "customScheduling": {**scheduling, "schedulerName": ""}},
+        {**workers, "podManagementPolicy": "OrderedReady"},
+    ):
+        assert "runPolicy" not in cluster(merged({"mpiWorkers": without}), "mine")["spec"]
+
+
 def test_a_command_only_if_it_is_enabled() -> None:
     values = load("everything.yaml")
     values["mpiMaster"]["oneShot"]["enabled"] = False
@@ -253,7 +272,7 @@ def test_every_key_is_on_the_reference_page() -> None:
         if about != NO_EFFECT:
             assert all(f"`{field}`" in text for field in fields().get(key, ()))
             assert f"| `{key}` |" in text or key not in fields()
-    assert "| `mpiWorkers.num` | `4` | `workers.replicas` | Number of workers. |" in text
+    assert ROW_OF_NUM in text
     assert "| `kubectlImage` |" in text
     assert "| `mpiWorkers` |" not in text
 

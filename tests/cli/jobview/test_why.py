@@ -176,6 +176,28 @@ def test_what_the_nodes_are() -> None:
     assert "toleration" in found.fix
 
 
+def test_pods_that_are_placed_together() -> None:
+    text = "4 pods are scheduled together or not at all (coscheduling): 3 Insufficient cpu"
+    waits = [SEEN, condition("Running", "False", "WaitingForGang", text)]
+    found = why(job(waits), unplaced(PLACING["insufficient-gpu"]))
+    assert found.cause == "waiting-for-gang"
+    assert "3 Insufficient cpu" in found.text
+    assert "minAvailable" in found.fix
+    text = "Only 1 of 2 pods found room within 60 s"
+    found = why(job([SEEN, condition("Suspended", reason="GangReleased", message=text)]))
+    assert found.cause == "gang-released"
+    assert text in found.text
+    assert found.fix
+
+
+def test_what_of_the_scheduling_policy_is_not_honored() -> None:
+    text = "spec.runPolicy.schedulingPolicy.queue: coscheduling does not honor it; remove the field"
+    told = event("SchedulingPolicyNotHonored", text, about="digits", kind="ChainerJob")
+    found = why(job(WAITING), unplaced(PLACING["insufficient-gpu"]), events=[told])
+    assert found.cause == "insufficient-gpu"
+    assert text in found.text
+
+
 def test_gates_and_schedulers() -> None:
     found = why(job(WAITING), unplaced("Scheduling is blocked", "SchedulingGated"))
     assert found.cause == "scheduling-gated"

@@ -13,11 +13,13 @@ from traincrew.cli import options
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.options import Duration
 from traincrew.operator.options import WORKERS
+from traincrew.plan.shared.schedulers import MODES
 
 if TYPE_CHECKING:
     import asyncio
 
     from traincrew.operator.options import ProgressOptions
+    from traincrew.plan.shared.schedulers import Mode
     from traincrew.plan.shared.templates.accelerators import Accelerators
 
 # Flags of the operators this one replaces and of the log library they use (glog), which are written
@@ -145,6 +147,13 @@ class _Command(click.Command):
 )
 @click.option("--git-image", metavar="IMAGE", help="Image of the init containers that fetch code.")
 @options.controller_config_file
+@click.option(
+    "--gang-scheduling",
+    type=click.Choice(MODES),
+    default="auto",
+    show_default=True,
+    help="Scheduler that places the pods of a job together; auto takes one that the cluster has.",
+)
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option(
     "--metrics-secure-address",
@@ -195,6 +204,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     helper_image: str | None,
     git_image: str | None,
     controller_config_file: Path | None,
+    gang_scheduling: Mode,
     gc_interval: str | None,
     chaos_level: str | None,
     metrics_address: str | None,
@@ -250,6 +260,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         lease_duration=leader_elect_lease_duration,
         renew_deadline=leader_elect_renew_deadline,
         retry_period=leader_elect_retry_period,
+        gang_scheduling=gang_scheduling,
         workers=workers,
         identity=identity(os.environ.get("MY_POD_NAME")),
         accelerators=accelerators,

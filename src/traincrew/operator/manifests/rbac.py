@@ -15,6 +15,7 @@ from traincrew.operator.manifests.template import Document, Either, Namespace, V
 from traincrew.operator.options import LEASE_NAME
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared.kind import PODS
+from traincrew.plan.shared.schedulers import ENGINES, PLURAL
 
 if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
@@ -42,6 +43,7 @@ def operator_rules() -> list[Document]:
         _rule("", "pods", "get list watch create patch delete"),
         # The output of a failed program, if the kubelet has kept only that of its launcher.
         _rule("", "pods/log", "get"),
+        *_gang_rules(),
         *_granted_rules(),
     ]
 
@@ -57,6 +59,11 @@ def _child_rules() -> list[Document]:
             verbs += " delete" if child in deleted else ""
             rules.setdefault((child.group, verbs), []).append(child.plural)
     return [_rule(group, " ".join(found), verbs) for (group, verbs), found in rules.items()]
+
+
+def _gang_rules() -> list[Document]:
+    """Return the rules for the PodGroups of every scheduler that places pods together."""
+    return [_rule(engine.group, PLURAL, " ".join(engine.verbs)) for engine in ENGINES.values()]
 
 
 def _granted_rules() -> list[Document]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from traincrew.operator.options import GIT_IMAGE, HELPER_IMAGE, OperatorOptions
+from traincrew.plan.shared.schedulers import Mode  # noqa: TC001 - decoded
 
 NAME = "chainer-operator"
 """As in kubeflow/chainer-operator, so that an installation is replaced, not duplicated."""
@@ -263,6 +264,15 @@ class Values(_Values, frozen=True):
     workers: Annotated[
         int, Meta(ge=1, le=64, description="Maximum number of jobs reconciled at the same time.")
     ] = OperatorOptions().workers
+    gang_scheduling: Annotated[
+        Mode,
+        Meta(
+            description=(
+                "Scheduler that places the pods of a job together, for jobs that ask for it: auto"
+                " takes one that the cluster has, none uses none of them."
+            )
+        ),
+    ] = "auto"
     log: Annotated[Logs, Meta(description="The operator's log.")] = field(default_factory=Logs)
     metrics: Annotated[Metrics, Meta(description="Metrics and probes.")] = field(
         default_factory=Metrics

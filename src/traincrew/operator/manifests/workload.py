@@ -74,6 +74,7 @@ def _arguments() -> list[object]:
         text("--helper-image=", Image("helperImage")),
         text("--git-image=", Image("gitImage")),
         text("--workers=", Value("workers")),
+        text("--gang-scheduling=", Value("gangScheduling")),
         text("--log-level=", Value("log.level")),
         text("--log-format=", Value("log.format")),
         When("watchNamespace", text("--namespace=", watched)),

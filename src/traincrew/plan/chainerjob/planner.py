@@ -23,6 +23,7 @@ from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
 from traincrew.plan.shared import lifecycle, podrecords
 from traincrew.plan.shared.facts import master_progress
+from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
@@ -137,6 +138,14 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     def can_stall(self, spec: ChainerJobSpec, numbers: Status) -> bool:
         state = self._state_of_master(spec, numbers)
         return state is not None and state[0] == lifecycle.RUNNING
+
+    def gang_size(self, spec: ChainerJobSpec) -> GangSize:
+        # The master is not created before all workers are ready.
+        workers = sum(each.replicas for each in spec.worker_sets.values())
+        return GangSize(needed=max(1, workers), members=max(1, workers))
+
+    def pod_templates(self, spec: ChainerJobSpec) -> list[dict[str, Any]]:
+        return [spec.master.template, *(each.template for each in spec.worker_sets.values())]
 
     def write(self, plan: Plan, spec: ChainerJobSpec, numbers: Status) -> list[float]:  # noqa: ARG002
         edits = self._edits(spec)

@@ -41,6 +41,7 @@ from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
 from traincrew.plan.shared import failing, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.facts import Attempts
+from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import JobPlanner
@@ -253,6 +254,28 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         if (why := stalling.why_not_again(current, spec, numbers.failures)) is not None:
             return self.failure(Cause.NO_PROGRESS, f"{stalled.message}; {why}")
         return stalling.restart(numbers, current)
+
+    def seconds_to_start(
+        self,
+        spec: ElasticJobSpec,
+        numbers: ElasticJobStatus,  # noqa: ARG002
+        progress: Progress,
+    ) -> float | None:
+        # Once it has trained, it waits for workers that are lost for an unlimited time.
+        if progress.running or runpolicy.has_run(self.stored):
+            return None
+        return self.time_left_to_start(spec)
+
+    def gang_size(self, spec: ElasticJobSpec) -> GangSize:
+        others = sum(each.replicas for name, each in spec.replica_specs.items() if name != WORKER)
+        # Workers that are given up are not created.
+        return GangSize(needed=spec.smallest + others, members=len(self.current(spec).places))
+
+    def trains(self, spec: ElasticJobSpec) -> bool:
+        return stalling.can_train(self.current(spec), spec)
+
+    def pod_templates(self, spec: ElasticJobSpec) -> list[dict[str, Any]]:
+        return [each.template for each in spec.replica_specs.values()]
 
     def write(self, plan: Plan, spec: ElasticJobSpec, numbers: ElasticJobStatus) -> list[float]:
         if self._decides_limits and numbers.min_replicas:

@@ -75,10 +75,12 @@ def decide(
 def waits_for_host(current: ObservedJob, spec: ElasticJobSpec) -> bool:
     """Whether no more workers are created until the rendezvous host is scheduled.
 
-    Without it they cannot train, and would occupy the capacity that it needs.
+    Without it they cannot train, and would occupy the capacity that it needs. In a gang, the host
+    waits for the others.
     """
     return (
         spec.fit_available is not None
+        and not spec.scheduling_policy.wants_gang
         and spec.hosted
         and not _has_room(current.pod(RENDEZVOUS_HOST))
     )

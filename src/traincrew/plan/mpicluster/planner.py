@@ -25,6 +25,7 @@ from traincrew.plan.mpicluster.status import MPIClusterStatus
 from traincrew.plan.mpicluster.writes import Writes, wants_all_workers
 from traincrew.plan.shared import lifecycle, podrecords, runpolicy
 from traincrew.plan.shared.facts import Attempts, master_progress
+from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
@@ -216,6 +217,14 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
 
     def hold(self, plan: Plan) -> None:
         plan.stages = self.writes.narrow()
+
+    def gang_size(self, spec: MPIClusterSpec) -> GangSize:  # noqa: ARG002
+        # The master is not created before all workers are ready.
+        workers = max(1, self.current.replicas)
+        return GangSize(needed=workers, members=workers)
+
+    def pod_templates(self, spec: MPIClusterSpec) -> list[dict[str, Any]]:
+        return [spec.master.template, spec.workers.template]
 
     def write(
         self, plan: Plan, spec: MPIClusterSpec, numbers: MPIClusterStatus

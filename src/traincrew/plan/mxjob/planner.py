@@ -37,6 +37,7 @@ from traincrew.plan.mxjob.status import MxJobStatus
 from traincrew.plan.mxjob.writes import Writes, counted_pods, stop
 from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.facts import Attempts
+from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.planner import JobPlanner
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.api.runpolicy import CommonPolicy, RunPolicy
+    from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
@@ -297,6 +298,13 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             self.observed, self.stored, current, self.now, restart=restart, problem=problem
         )
 
+    def gang_size(self, spec: MxJobSpec) -> GangSize:
+        total = sum(each.replicas for each in spec.replica_specs)
+        return GangSize(needed=total, members=total)
+
+    def pod_templates(self, spec: MxJobSpec) -> list[dict[str, Any]]:
+        return [each.template for each in spec.replica_specs]
+
     def write(self, plan: Plan, spec: MxJobSpec, numbers: MxJobStatus) -> list[float]:  # noqa: ARG002
         if self.releasing:
             return []
@@ -351,7 +359,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         since = max(numbers.last_restart_time, numbers.recreate_after)
         return self.time_left_to_start(spec.run_policy, since)
 
-    def not_started_in_time(self, policy: RunPolicy, progress: Progress) -> Outcome:
+    def not_started_in_time(self, policy: CommonPolicy, progress: Progress) -> Outcome:
         seconds = policy.scheduling_policy.schedule_timeout_seconds
         text = f"Not all replicas were running within {seconds} s: {progress.message}"
         return self.failure(Cause.NOT_STARTED, text)

@@ -40,6 +40,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         outcome: Outcome | None = None,
         progress: Progress | None = None,
         suspend: str | None = None,
+        released: str = "",
         active_pods: int = 0,
     ) -> AnyStatus:
         """Return the status after this reconcile."""
@@ -53,6 +54,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
             now=self.now,
             outcome=outcome,
             suspend=suspend,
+            released=released,
             active_pods=active_pods,
             progress=progress,
             advance=advance,

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.api.reasons import Cause
-from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, RunPolicy, policy_of
+from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
+from traincrew.plan.shared.gangs.job import GangSize, JobGang
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.views import ObservedPod
 
@@ -75,6 +76,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
             _with_logs(observed), progress=progress, positions=positions
         )
         self.releasing = False
+        self._gang: JobGang | None = None
         self.owner = Owner(
             # Jobs of a cache that does not keep it have none.
             api_version=observed.job.api_version or self.definition.api_version,
@@ -117,6 +119,42 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
     def policy(self, spec: Spec) -> CommonPolicy:
         """Return the run policy."""
         return policy_of(spec)
+
+    def gang_size(self, spec: Spec) -> GangSize:  # noqa: ARG002
+        """Return how many pods the job needs at least, and how many are created together.
+
+        By default its pods do not need each other.
+        """
+        return GangSize(needed=1, members=1)
+
+    def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:  # noqa: ARG002
+        """Return the templates of the pods, as the user has written them, for their scheduler."""
+        return []
+
+    def trains(self, spec: Spec) -> bool:  # noqa: ARG002
+        """Return whether the pods that are placed train already, so that they are not released."""
+        return self.stored.holds(lifecycle.RUNNING)
+
+    def suspended(self, spec: Spec) -> Spec:
+        """Return the spec of the same job, suspended."""
+        changes: dict[str, Any] = {"suspend": True}
+        if not isinstance(spec, CommonPolicy):
+            policy = msgspec.structs.replace(spec.run_policy, suspend=True)
+            changes = {"run_policy": policy}
+        found: Spec = msgspec.structs.replace(spec, **changes)  # type: ignore[type-var]
+        return found
+
+    def gang(self, spec: Spec) -> JobGang:
+        """Return the gang that the pods are, if they are one."""
+        if self._gang is None:
+            self._gang = JobGang(
+                self.observed,
+                self.owner,
+                self.policy(spec).scheduling_policy,
+                size=self.gang_size(spec),
+                templates=self.pod_templates(spec),
+            )
+        return self._gang
 
     def progress_deadline(self, spec: Spec) -> int | None:
         """Return for how many seconds the job may make no progress."""
@@ -195,22 +233,21 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
 
     def seconds_to_start(self, spec: Spec, numbers: AnyStatus, progress: Progress) -> float | None:  # noqa: ARG002
         """Return the seconds that the pods have left to become ready; None if they need none."""
-        policy = self.policy(spec)
-        if self.is_training or not isinstance(policy, RunPolicy):
-            return None
-        return self.time_left_to_start(policy)
+        return None if self.is_training else self.time_left_to_start(self.policy(spec))
 
-    def time_left_to_start(self, policy: RunPolicy, restarted_at: str = "") -> float:
-        """Return the seconds that the pods have left to become ready.
+    def time_left_to_start(self, policy: CommonPolicy, restarted_at: str = "") -> float | None:
+        """Return the seconds that the pods have left to become ready; None for no limit.
 
         Args:
             policy: The limit.
             restarted_at: When all pods were recreated last; empty if they were not.
         """
+        limit = policy.scheduling_policy.schedule_timeout_seconds
+        if limit is None:
+            return None
         since = runpolicy.waiting_since(self.stored) or self.now
         if restarted_at:
             since = max(since, parse_time(restarted_at))
-        limit = policy.scheduling_policy.schedule_timeout_seconds
         return limit - (self.now - since).total_seconds()
 
     # -- a spec that has not taken effect -----------------------------------------------------

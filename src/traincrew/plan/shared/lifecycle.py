@@ -40,6 +40,8 @@ SYNCED = "Synced"
 """Present only while false: the spec has not taken effect."""
 PROGRESSING = "Progressing"
 """Present only while the program reports: whether its reports advance. No part of the phase."""
+RELEASED = "GangReleased"
+"""Reason of a job whose pods were released, because only some of them had found room."""
 FINISHED = "JobFinished"
 """Reason of `SYNCED` when the spec of a finished job has been changed."""
 
@@ -93,6 +95,10 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
     progress: ReportedProgress | None = None
     """The newest report of the training program."""
+    gang_releases: int = 0
+    """How often the pods were released since the job was created, resumed or last running."""
+    gang_released_at: str = ""
+    """When they were released last; empty if they have been created again."""
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `podrecords`."""
 
@@ -186,6 +192,7 @@ def advance(
     now: datetime,
     outcome: Outcome | None = None,
     suspend: str | None = None,
+    released: str = "",
     active_pods: int = 0,
     progress: Progress | None = None,
     advance: advancing.Advance | None = None,
@@ -199,6 +206,7 @@ def advance(
         now: Time of transitions.
         outcome: How the job ended, if it did.
         suspend: The field by which the job is suspended, if it is.
+        released: Why its pods were released, if that is what suspends it.
         active_pods: Number of pods that still hold resources.
         progress: The state of the job; not needed with an outcome.
         advance: Whether the reports of its program advance, if something is said of it.
@@ -217,7 +225,7 @@ def advance(
     if outcome is not None:
         _finish(after, outcome, stamp)
     elif suspend is not None:
-        _suspend(after, kind, suspend, active_pods, stamp)
+        _suspend(after, kind, suspend, active_pods, stamp, released=released)
     else:
         assert progress is not None
         _progress(after, kind, progress, stamp)
@@ -264,14 +272,18 @@ def with_late_edit(status: AnyStatus, generation: int, now: datetime) -> AnyStat
     return after
 
 
-def _suspend(status: Status, kind: str, field: str, active_pods: int, stamp: str) -> None:
-    reason = f"{kind}Suspended"
-    if active_pods:
+def _suspend(
+    status: Status, kind: str, field: str, active_pods: int, stamp: str, *, released: str = ""
+) -> None:
+    reason = RELEASED if released else f"{kind}Suspended"
+    if released:
+        _set(status, SUSPENDED, True, stamp, reason=reason, message=released)
+    elif active_pods:
         text = f"Waiting for {pods.quantity(active_pods, 'pod')} to end."
         _set(status, SUSPENDED, True, stamp, reason="Draining", message=text)
     else:
         _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
-    text = f"{field} is true."
+    text = released or f"{field} is true."
     _set(status, RUNNING, False, stamp, reason=reason, message=text)
     for other in (RESTARTING, *status.more_conditions):
         if status.condition(other) is not None:

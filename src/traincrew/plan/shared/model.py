@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from traincrew.api.meta import CustomObject
     from traincrew.plan.shared.progress import ReportedProgress
     from traincrew.plan.shared.ranks import Position
-    from traincrew.plan.shared.views import AnyChild, ChildView, ObservedPod
+    from traincrew.plan.shared.schedulers import Served
+    from traincrew.plan.shared.views import AnyChild, ChildView, ObservedPod, PodGroupView
 
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of children: a hash of what we wrote, so that the same is not written again."""
@@ -121,7 +122,35 @@ class OutputQuery(Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-Question = Confirm | LogQuery | OutputQuery
+class GroupQuery(Struct, frozen=True, kw_only=True):
+    """Find the scheduler that places gangs, and read the PodGroup of the job.
+
+    Attributes:
+        engine: The scheduler that the pods of this attempt belong to; empty to choose one.
+        scheduler: ``schedulerName`` of the pods; empty for the default.
+        name: Name of the PodGroup.
+    """
+
+    engine: str
+    scheduler: str
+    name: str
+
+
+class GangState(Struct, frozen=True, kw_only=True):
+    """What is known about the gang of a job; the answer to `GroupQuery`.
+
+    Attributes:
+        served: The scheduler; None if there is none.
+        group: The PodGroup of that name, whoever made it; None if there is none.
+        problem: Why a scheduler that is there cannot be used, and what to do.
+    """
+
+    served: Served | None = None
+    group: PodGroupView | None = None
+    problem: str = ""
+
+
+Question = Confirm | LogQuery | OutputQuery | GroupQuery
 """What has to be read before anything can be decided; the answer is in the next `Observed`."""
 
 
@@ -143,6 +172,7 @@ class Observed(Struct, frozen=True, kw_only=True):
         logs: The ends of logs; empty if a log could not be read. The answer to `LogQuery`.
         outputs: What is known about the last output of containers. The answer to `OutputQuery`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
+        gang: What is known about the gang of the job; None if it was not asked.
         progress: The newest report of the training program to this operator.
         positions: The positions that its ranks have reported to this operator.
     """
@@ -159,6 +189,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     logs: dict[LogKey, str] = field(default_factory=dict)
     outputs: dict[LogKey, Output] = field(default_factory=dict)
     rejections: dict[str, Refusal] = field(default_factory=dict)
+    gang: GangState | None = None
     progress: ReportedProgress | None = None
     positions: tuple[Position, ...] = ()
 
@@ -203,6 +234,22 @@ class Write(Struct, frozen=True, kw_only=True):
     retires: bool = False
 
 
+class GroupWrite(Struct, frozen=True, kw_only=True):
+    """Creates, changes or deletes the PodGroup of a job.
+
+    Attributes:
+        served: Its scheduler.
+        write: What to create or change.
+        found: The PodGroup that is changed, as it was observed.
+        delete: The PodGroup to delete, as it was observed.
+    """
+
+    served: Served
+    write: Write | None = None
+    found: PodGroupView | None = None
+    delete: PodGroupView | None = None
+
+
 class Event(NamedTuple):
     """An event of the job, emitted once the status it reports is stored."""
 
@@ -215,6 +262,7 @@ class Plan(Struct, kw_only=True):
     """What has to be done, in the order of the attributes.
 
     Attributes:
+        group: What is done with the PodGroup of the job, before anything else is written.
         stages: Writes of children; a stage begins when the one before has succeeded.
         later: Writes of children that no pod needs in order to start. They follow the stages, and
             give way to those of other jobs. A refusal of one of them is never permanent.
@@ -234,6 +282,7 @@ class Plan(Struct, kw_only=True):
         requeue_after: Seconds after which the job is reconciled without any change; None for never.
     """
 
+    group: GroupWrite | None = None
     stages: list[list[Write]] = field(default_factory=list)
     later: list[Write] = field(default_factory=list)
     coming: dict[ChildKey, list[dict[str, Any]]] = field(default_factory=dict)

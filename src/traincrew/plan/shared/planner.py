@@ -17,6 +17,7 @@ refused writes are handled here, and how long to wait for each of them.
 
 from __future__ import annotations
 
+# Over 400 lines: the decisions for a job, one after the other; each needs what the others found.
 import re
 from datetime import timedelta
 
@@ -25,10 +26,12 @@ import msgspec
 from traincrew.api import placeholders
 from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
-from traincrew.api.runpolicy import CommonPolicy, RunPolicy, default_policy
+from traincrew.api.runpolicy import CommonPolicy, default_policy
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.assembly import PlanAssembly, first
 from traincrew.plan.shared.facts import Spec, refusal_text
+from traincrew.plan.shared.gangs.job import READ_SECONDS, WAITING
+from traincrew.plan.shared.gangs.releasing import GangRelease
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     Confirm,
@@ -74,6 +77,13 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
             return SpecPatch(patch)
+        if not found and (question := self.gang(spec).question()) is not None:
+            return question
+        released = self._release(spec) if not found else None
+        if released is not None and released.asks:
+            return Confirm()
+        if released is not None and released.text:
+            spec = self.suspended(spec)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
             return Confirm(unseen=self.unseen(spec))
         if logs := self._unread_logs():
@@ -81,8 +91,20 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         if (outcome := self._outcome(spec, found)) is not None:
             return self._plan_end(spec, outcome)
         if self.policy(spec).suspend:
-            return self._plan_suspended(spec)
-        return self._plan_active(spec, found)
+            return self._plan_suspended(spec, released)
+        plan = self._plan_active(spec, found)
+        return released.applied(plan) if released is not None else plan
+
+    def _release(self, spec: Spec) -> GangRelease:
+        """Decide whether the pods are released, because only some of them have found room."""
+        return GangRelease(
+            self.observed,
+            self.stored,
+            self.gang(spec),
+            self.now,
+            suspended=self.policy(spec).suspend,
+            trains=self.trains(spec),
+        )
 
     @property
     def _default_policy(self) -> CommonPolicy:
@@ -238,14 +260,20 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         before = self.stored.replica_statuses.get(name)
         return before.restarts if before is not None else 0
 
-    def _plan_suspended(self, spec: Spec) -> Plan:
+    def _plan_suspended(self, spec: Spec, released: GangRelease | None) -> Plan:
         numbers = self.status_with_counts(spec, wanted=False)
         active = sum(pod.active for pod in self.observed.pods)
         field = f"{self._policy_field}.suspend"
-        status = self.advance(numbers, suspend=field, active_pods=active)
+        text = released.text if released is not None else ""
+        at, count = released.stamp if released is not None else ("", 0)
+        numbers.gang_released_at, numbers.gang_releases = at, count
+        status = self.advance(numbers, suspend=field, released=text, active_pods=active)
         plan = Plan(status=self.document(status))
         self.suspend(plan, spec)
         plan.events = self.transitions(status)
+        if released is not None:
+            plan.requeue_after = released.seconds
+            plan.events += released.events
         return self.complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
@@ -281,6 +309,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             self.hold(plan)
         else:
             waits += self.write(plan, spec, numbers)
+            self.gang(spec).add_to(plan)
         status = self.advance(numbers, progress=progress)
         plan.status = self.document(status)
         plan.events = [*self.news(found), *self.transitions(status)]
@@ -289,6 +318,8 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         plan.events += self._sync_events(spec, status, progress)
         if isinstance(verdict, stall.Wait):
             waits.append(verdict.seconds)
+        if progress.reason == WAITING:
+            waits.append(READ_SECONDS)
         if progress.sync_reason == Cause.FOREIGN.value:
             waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
         if not self.delegates_limits:
@@ -314,10 +345,18 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             self.progress(spec, numbers, found), sync_reason=reason, sync_problem=message
         )
         if not restart:
-            return self._with_leaving(progress)
+            return self._with_leaving(self._with_gang(spec, progress))
         return msgspec.structs.replace(
             progress, reason=stall.NO_PROGRESS, message=restart, running=False, restarting=True
         )
+
+    def _with_gang(self, spec: Spec, progress: Progress) -> Progress:
+        """Say why the pods are not scheduled, if they wait for a scheduler to place all of them."""
+        if progress.running or progress.restarting or not (why := self.gang(spec).waiting()):
+            return progress
+        if self.observed.gang is not None and self.observed.gang.problem:
+            return msgspec.structs.replace(progress, message=f"{progress.message}; {why}")
+        return msgspec.structs.replace(progress, reason=WAITING, message=why)
 
     def _with_leaving(self, progress: Progress) -> Progress:
         """Add how many pods are being ended, beside those that the message explains.
@@ -346,7 +385,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             left: The seconds that the pods have left to become ready; None if they need none.
         """
         policy = self.policy(spec)
-        if left is not None and left <= 0 and isinstance(policy, RunPolicy):
+        if left is not None and left <= 0:
             return self.not_started_in_time(policy, progress)
         if self.is_training:
             return None
@@ -356,7 +395,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
                 return self.failure(Cause.REFUSED, text, child=key.kind)
         return None
 
-    def not_started_in_time(self, policy: RunPolicy, progress: Progress) -> Outcome:
+    def not_started_in_time(self, policy: CommonPolicy, progress: Progress) -> Outcome:
         """Return the outcome of a job whose pods were not ready in time."""
         reason, message = self.definition.reasons.word(Cause.NOT_STARTED), progress.message
         before = self.stored.condition(lifecycle.SYNCED)
@@ -380,4 +419,5 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         was_synced = self.stored.condition(lifecycle.SYNCED) is None
         if was_synced and status.observed_generation == self.stored.observed_generation:
             return []
-        return self.events_on_spec_change(spec)
+        path = f"{self._policy_field}.schedulingPolicy"
+        return [*self.events_on_spec_change(spec), *self.gang(spec).warnings(path)]

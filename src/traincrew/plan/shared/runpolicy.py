@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.meta import parse_time
 from traincrew.api.reasons import PAST_BACKOFF_LIMIT, PAST_DEADLINE
-from traincrew.plan.shared.lifecycle import CREATED, SUSPENDED, Status
+from traincrew.plan.shared.lifecycle import CREATED, RUNNING, SUSPENDED, Status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,12 +32,22 @@ def waiting_since(status: Status) -> datetime | None:
     """
     if status.holds(SUSPENDED):
         return None
+    # A release of the pods is a part of the wait.
+    kinds = (CREATED,) if status.gang_releases else (CREATED, SUSPENDED)
     times = [
         parse_time(condition.last_transition_time)
-        for condition in (status.condition(CREATED), status.condition(SUSPENDED))
+        for condition in map(status.condition, kinds)
         if condition is not None and condition.last_transition_time is not None
     ]
     return max(times, default=None)
+
+
+def has_run(status: Status) -> bool:
+    """Return whether a job has ever been running: its condition is false from the beginning."""
+    created, running = status.condition(CREATED), status.condition(RUNNING)
+    if created is None or running is None:
+        return False
+    return running.is_true or running.last_transition_time != created.last_transition_time
 
 
 def time_to_live(status: Status, policy: CommonPolicy, now: datetime) -> timedelta | None:

@@ -18,6 +18,13 @@ class ChildView(View, frozen=True, gc=False, kw_only=True):
 AnyChild = TypeVar("AnyChild", bound=ChildView)
 
 
+class PodGroupView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A PodGroup of any scheduler; both parts stay plain data, because each has other fields."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+
 class RoleView(ChildView, frozen=True, gc=False, kw_only=True):
     """A Role."""
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from traincrew.api import scheduling
 from traincrew.api.kinds.chainerjob.types import (
     BACKEND,
     CONTAINER,
@@ -46,6 +47,9 @@ def problems(metadata: ObjectMeta, spec: ChainerJobSpec) -> list[Problem]:
         found.append(
             Problem("spec.workerSets", f"{workers} workers; at most {MAX_WORKERS} are possible")
         )
+    found += scheduling.problems(
+        spec.run_policy.scheduling_policy, "spec.runPolicy.schedulingPolicy", 1 + workers
+    )
     found += _template_problems(
         "spec.master.template",
         spec.master.template,

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from traincrew.api import scheduling
 from traincrew.api.kinds.elasticjob.definition import FIT_NEEDS_ROOM
 from traincrew.api.kinds.elasticjob.types import (
     C10D,
@@ -33,6 +34,8 @@ def problems(metadata: ObjectMeta, spec: ElasticJobSpec) -> list[Problem]:
         text = f"the key '{WORKER}' is required: those pods train"
         return [*found, Problem("spec.replicaSpecs", text)]
     found += _size_problems(spec)
+    total = sum(replica.replicas for replica in spec.replica_specs.values())
+    found += scheduling.problems(spec.scheduling_policy, "spec.schedulingPolicy", total)
     if spec.hosted and spec.rdzv_backend not in {None, C10D}:
         found.append(
             Problem(

@@ -20,7 +20,14 @@ from traincrew.api import placeholders, podtemplate
 from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed
 from traincrew.api.reasons import Cause, Reasons
-from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
+from traincrew.api.runpolicy import (
+    CleanPodPolicy,
+    CommonPolicy,
+    NonNegative,
+    Positive,
+    SchedulingPolicy,
+    Seconds,
+)
 
 GROUP = "elastic.pytorch.org"
 VERSION = "v1alpha1"
@@ -56,17 +63,6 @@ REASONS = Reasons(
 """The reasons of TorchElastic's controller, which are those of kubeflow/common at its time."""
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
-
-
-class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """How the pods of a job are scheduled."""
-
-    min_available: Annotated[
-        NonNegative | None,
-        Meta(
-            description="Accepted for compatibility. Pods are scheduled one by one, not as a group."
-        ),
-    ] = None
 
 
 class FitAvailable(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):

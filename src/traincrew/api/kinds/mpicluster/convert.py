@@ -91,6 +91,13 @@ def _template(role: str, container: str) -> Document:
     }
 
 
+IS_GANG = All(
+    value("mpiWorkers.customScheduling.enabled"),
+    value("mpiWorkers.customScheduling.schedulerName"),
+    Same(value("mpiWorkers.podManagementPolicy"), "Parallel"),
+)
+"""With another scheduler, the workers are placed together, as kube-batchd did for kube-openmpi.
+Workers that are created one after the other cannot be."""
 _BUDGET = "mpiWorkers.customScheduling.podDisruptionBudget"
 CLUSTER: Document = {
     "apiVersion": API_VERSION,
@@ -128,6 +135,9 @@ CLUSTER: Document = {
                 "enabled": _if_enabled("mpiWorkers.customScheduling", _if_enabled(_BUDGET, True))
             },
             "template": _template("mpiWorkers", WORKER_CONTAINER),
+        },
+        "runPolicy": {
+            "schedulingPolicy": {"minAvailable": When(IS_GANG, Number(value("mpiWorkers.num")))}
         },
         "codeSync": ForEach(
             value("appCodesToSync"),

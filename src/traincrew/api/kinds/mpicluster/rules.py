@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from traincrew.api import checks
+from traincrew.api import checks, scheduling
 from traincrew.api.kinds.mpicluster import clusterchecks
 from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX, UPDATE_SUFFIX
 from traincrew.api.kinds.mpicluster.ssh import GIVEN_KEYS
@@ -55,6 +55,7 @@ def problems(metadata: ObjectMeta, spec: MPIClusterSpec) -> list[Problem]:
         found.append(Problem("spec.ssh.keyGeneration", GIVEN_KEYS))
     found += checks.problems(clusterchecks.CODE, scope)
     found += _transport_problems(spec, scope)
+    found += _scheduling_problems(spec)
     return found
 
 
@@ -68,6 +69,19 @@ def _values_keys(spec: MPIClusterSpec) -> dict[str, Any]:
         "appCodesToSync": spec.app_codes_to_sync,
         "nameOverride": spec.name_override,
     }
+
+
+def _scheduling_problems(spec: MPIClusterSpec) -> Iterator[Problem]:
+    policy = spec.run_policy.scheduling_policy
+    yield from scheduling.problems(
+        policy, "spec.runPolicy.schedulingPolicy", 1 + spec.workers.replicas
+    )
+    if policy.wants_gang and spec.workers.pod_management_policy != "Parallel":
+        yield Problem(
+            "spec.workers.podManagementPolicy",
+            "each worker would wait for the one before it, and schedulingPolicy makes that one wait"
+            " for all; write Parallel",
+        )
 
 
 def _transport_problems(spec: MPIClusterSpec, scope: Scope) -> Iterator[Problem]:

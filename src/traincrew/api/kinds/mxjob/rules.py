@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from traincrew.api import scheduling
 from traincrew.api.kinds.mxjob.types import (
     CONTAINER,
     DIST,
@@ -53,6 +54,9 @@ def problems(metadata: ObjectMeta, spec: MxJobSpec) -> list[Problem]:
         needs = {LOCAL: LOCAL_NEEDS, DIST: DIST_NEEDS}.get(spec.job_mode or "", EVERY_MODE_NEEDS)
         return [*found, Problem("spec.replicaSpecs", f"it is required: {needs}")]
     found += _type_problems(spec)
+    total = sum(replica.replicas for replica in spec.replica_specs)
+    policy = spec.run_policy.scheduling_policy
+    found += scheduling.problems(policy, "spec.runPolicy.schedulingPolicy", total)
     for index, replica in enumerate(spec.replica_specs):
         found += _replica_problems(f"spec.replicaSpecs[{index}]", replica)
     return found

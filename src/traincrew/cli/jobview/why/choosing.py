@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from traincrew.api.reasons import Cause
 from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
-from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting
+from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting, together
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def _behind(facts: Facts) -> Explanation:
 
 
 def _suspended(facts: Facts, condition: Condition) -> Explanation:
+    if (found := together.released(facts, condition)) is not None:
+        return found
     if condition.reason == "Draining":
         return Explanation(
             cause="draining",
@@ -265,9 +267,10 @@ def _unfinished(facts: Facts) -> Explanation:
         return _restarting(facts, restarting, trouble)
     if (running := status.true("Running")) is not None:
         return _running(facts, running, trouble)
-    if trouble is not None:
-        return trouble
-    return _waiting(facts)
+    found = together.waiting(facts) or trouble or _waiting(facts)
+    if words := together.not_honored(facts):
+        found = replace(found, text=f"{found.text.rstrip('.')}. {words}")
+    return found
 
 
 def _not_synced(facts: Facts, condition: Condition) -> Explanation:

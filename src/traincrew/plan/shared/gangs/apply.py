@@ -1,0 +1,65 @@
+"""Makes the pods of a plan members of a gang: the one place that does so, for every kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from traincrew.plan.shared.gangs import membership
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.plan.shared.model import Plan, Write
+
+_TEMPLATE = ("spec", "template")
+Document = dict[str, Any]
+
+
+def apply(plan: Plan, *, engine: str, group: str, priority_class: str) -> None:
+    """Change what a plan creates, in place; pods that exist are left alone.
+
+    Args:
+        plan: The plan.
+        engine: The scheduler that the pods belong to; empty for none.
+        group: Name of the PodGroup.
+        priority_class: PriorityClass of pods whose template names none; empty for none.
+    """
+    if not engine and not priority_class:
+        return
+
+    def changed(template: Document) -> Document:
+        if priority_class:
+            template = membership.with_priority(template, priority_class)
+        return membership.as_member(template, engine, group) if engine else template
+
+    def document(found: Document) -> Document:
+        if found["kind"] not in membership.WORKLOADS:
+            return found
+        if found["kind"] == "Pod":
+            found = changed(found)
+        else:
+            template = changed(found["spec"]["template"])
+            found = {**found, "spec": {**found["spec"], "template": template}}
+        return membership.mark(found, engine) if engine else found
+
+    plan.stages = [[_write(each, document, changed) for each in stage] for stage in plan.stages]
+    plan.coming = {key: [document(each) for each in found] for key, found in plan.coming.items()}
+    plan.missing = {name: document(each) for name, each in plan.missing.items()}
+
+
+def _write(
+    write: Write,
+    document: Callable[[Document], Document],
+    changed: Callable[[Document], Document],
+) -> Write:
+    if write.create is not None:
+        return structs.replace(write, create=document(write.create))
+    if write.patch is not None and _TEMPLATE in write.patch.values:
+        values = {
+            path: changed(value) if path == _TEMPLATE else value
+            for path, value in write.patch.values.items()
+        }
+        return structs.replace(write, patch=structs.replace(write.patch, values=values))
+    return write

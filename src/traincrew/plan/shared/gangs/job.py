@@ -1,0 +1,188 @@
+"""The gang of one job: what to ask, what to write, and what to say of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.api.runpolicy import DEFAULT_SCHEDULE_TIMEOUT_SECONDS, StartPolicy
+from traincrew.plan.shared import schedulers
+from traincrew.plan.shared.gangs import apply, groups, membership
+from traincrew.plan.shared.model import Event, GangState, GroupQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traincrew.api.meta import Owner
+    from traincrew.api.runpolicy import SchedulingPolicy
+    from traincrew.plan.shared.model import Observed, Plan
+    from traincrew.plan.shared.schedulers import Gang
+
+WAITING = "WaitingForGang"
+"""Reason of a job whose pods wait for a scheduler to place them together."""
+NOT_HONORED = "SchedulingPolicyNotHonored"
+"""Reason of an event about a field that no scheduler of the cluster honors."""
+NO_SCHEDULER = (
+    "the cluster has no scheduler of gangs that this job can use; install the coscheduling plugin"
+    " or Volcano (with schedulerName: volcano), or enable PodGroups of scheduling.k8s.io"
+)
+READ_SECONDS = 15.0
+"""Seconds after which the PodGroup of a job that waits for it is read again."""
+
+
+class GangSize(NamedTuple):
+    """Numbers of pods.
+
+    Attributes:
+        needed: Those without which the job cannot train.
+        members: Those that are created together.
+    """
+
+    needed: int
+    members: int
+
+
+class JobGang:
+    """The gang of one job.
+
+    Args:
+        observed: The job and its children.
+        owner: The job.
+        policy: Its ``schedulingPolicy``.
+        size: The numbers of its pods.
+        templates: The templates of its pods.
+    """
+
+    def __init__(
+        self,
+        observed: Observed,
+        owner: Owner,
+        policy: SchedulingPolicy,
+        *,
+        size: GangSize,
+        templates: Iterable[dict[str, Any]],
+    ) -> None:
+        self._observed = observed
+        self._owner = owner
+        self._policy = policy
+        self._size = size
+        self._schedulers = {
+            str((each.get("spec") or {}).get("schedulerName") or "") for each in templates
+        }
+        self._in_use = membership.engine_in_use(observed.children.items())
+
+    @property
+    def _state(self) -> GangState:
+        return self._observed.gang or GangState()
+
+    def question(self) -> GroupQuery | None:
+        """Return what must be known first; None for a job that has nothing to do with gangs."""
+        if self._observed.gang is not None or not (self._policy.wants_gang or self._in_use):
+            return None
+        scheduler = next(iter(self._schedulers)) if len(self._schedulers) == 1 else ""
+        name = groups.name_of(self._owner)
+        return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
+
+    @property
+    def is_unplaced(self) -> bool:
+        """Whether a gang is asked for, and no scheduler places it."""
+        return self._policy.wants_gang and (self._state.served is None or self._in_use == "")
+
+    @property
+    def size(self) -> int:
+        """Number of pods that have to be there together."""
+        return self._gang.size
+
+    def add_to(self, plan: Plan) -> None:
+        """Add to a plan the PodGroup, and to the pods in it that they belong to it.
+
+        Pods that were created without a scheduler of gangs stay so: those that are created in their
+        place must not wait for a group that the others are not in.
+
+        A gang that is not asked for any more keeps its PodGroup, of one pod, until the job is
+        deleted: schedulers leave pods alone whose group does not exist.
+        """
+        served, found = self._state.served, self._state.group
+        engine = ""
+        if self._in_use == "":
+            served = None
+        if served is not None and (self._policy.wants_gang or self._in_use):
+            engine, has_pods = served.name, bool(self._observed.pods)
+            plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
+            if plan.group is not None and plan.group.delete is not None:
+                plan.stages, plan.coming = [], {}  # not before it can be created anew
+        apply.apply(
+            plan,
+            engine=engine,
+            group=groups.name_of(self._owner),
+            priority_class=self._policy.priority_class or "",
+        )
+
+    @property
+    def _gang(self) -> Gang:
+        if not self._policy.wants_gang:
+            return schedulers.Gang(size=1)
+        timeout = self._policy.schedule_timeout_seconds
+        is_default = isinstance(self._policy, StartPolicy) and (
+            timeout == DEFAULT_SCHEDULE_TIMEOUT_SECONDS
+        )
+        return groups.gang_of(
+            self._policy,
+            self._size.needed,
+            members=self._size.members,
+            timeout=None if is_default else timeout,
+        )
+
+    # -- what is said -------------------------------------------------------------------------
+
+    def waiting(self) -> str:
+        """Return why the gang is not scheduled; empty if it is, or nothing is known."""
+        served, group = self._state.served, self._state.group
+        unbound = [
+            pod
+            for pod in self._observed.pods
+            if not pod.spec.node_name and pod.status.phase == "Pending"
+        ]
+        if not unbound or not self._policy.wants_gang:
+            return ""
+        if self._state.problem:
+            return self._state.problem
+        if served is None or group is None or self._in_use == "":
+            return ""
+        why = schedulers.waiting(served.name, group.status)
+        if not why:
+            return ""
+        count = self._gang.size
+        pods = "1 pod" if count == 1 else f"{count} pods"
+        return f"{pods} are scheduled together or not at all ({served.name}): {why}"
+
+    def warnings(self, path: str) -> list[Event]:
+        """Return events for what no scheduler honors; for a new version of the spec only.
+
+        Args:
+            path: Path of the policy in the job.
+        """
+        return [Event("Warning", NOT_HONORED, text) for text in self._not_honored(path)]
+
+    def _not_honored(self, path: str) -> list[str]:
+        if not self._policy.wants_gang:
+            return []
+        if self._in_use == "":
+            text = "the pods of this attempt were created without a scheduler of gangs"
+            return [f"{path}: {text}, and stay so; a new attempt asks for one"]
+        if self._state.problem:
+            return [f"{path}: {self._state.problem}"]
+        served = self._state.served
+        if served is None:
+            return [f"{path}: {NO_SCHEDULER}"]
+        honored = schedulers.ENGINES[served.name].honors
+        given = {"queue": self._policy.queue, "minResources": self._policy.min_resources}
+        advice = {
+            "queue": "only Volcano has queues: write schedulerName: volcano in the templates, or"
+            " remove the field",
+            "minResources": "its PodGroups have no such field: remove it",
+        }
+        return [
+            f"{path}.{name}: {served.name} does not honor it; {advice[name]}"
+            for name, value in given.items()
+            if value and name not in honored
+        ]

@@ -1,0 +1,60 @@
+"""The APIs of schedulers that place gangs, as definitions that the embedded API server accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.engine.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from traincrew.engine.client import Client
+    from traincrew.engine.resources import Resource
+
+
+def definition(resource: Resource) -> dict[str, Any]:
+    """The definition of a resource with any fields."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+            },
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+async def is_served(client: Client, resource: Resource) -> bool:
+    """Whether the API server serves a resource at the moment."""
+    try:
+        await client.list(resource, "default")
+    except NotFoundError:
+        return False
+    return True
+
+
+def size(group: dict[str, Any]) -> int:
+    """The number of pods of the gang of a PodGroup."""
+    spec = group["spec"]
+    found: int = (
+        spec["minMember"] if "minMember" in spec else (spec["schedulingPolicy"]["gang"]["minCount"])
+    )
+    return found
