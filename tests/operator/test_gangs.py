@@ -11,6 +11,7 @@ from harness import OPERATOR_AGENT, PODS, Cluster
 from plan.elasticjob.world import elastic
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from traincrew.local.apiserver.http.faults import Fault, refuse
+from traincrew.operator import gangs
 from traincrew.plan.shared.gangs import release
 
 if TYPE_CHECKING:
@@ -68,6 +69,27 @@ async def test_the_group_is_there_before_the_pods(cluster: Cluster) -> None:
         return any("queue" in text for _, _, text in await cluster.events_of(NAME))
 
     await cluster.until(told)
+
+
+async def test_jobs_that_ask_at_the_same_time_get_the_same_answer(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gangs, "LOOK_SECONDS", 60.0)
+    await install(cluster)
+
+    def slow(_method: str, path: str, _agent: str) -> Fault | None:
+        return Fault(delay=0.2) if path.endswith("/scheduling.x-k8s.io/v1alpha1") else None
+
+    cluster.server.faults = slow
+    names = [f"job-{number}" for number in range(4)]
+    for name in names:
+        job = gang()
+        job["metadata"]["name"] = name
+        await cluster.create(job)
+    await cluster.start_operator()
+    for name in names:
+        pods = await cluster.until_members(name, 2)
+        assert {pod["metadata"]["labels"].get(LABEL) for pod in pods} == {f"{name}-elasticjob"}
 
 
 async def test_the_reason_of_the_scheduler_becomes_that_of_the_job(cluster: Cluster) -> None:
@@ -147,7 +169,7 @@ async def test_pods_that_wait_in_vain_for_others_are_released(
 ) -> None:
     monkeypatch.setattr(release, "FIRST_SECONDS", 1)
     monkeypatch.setattr(release, "SHORTEST_WAIT", 0.1)
-    await cluster.start_operator()
+    await cluster.start_operator(gang_scheduling="none")
     await cluster.create(elastic(schedulingPolicy={"minAvailable": 2}, minReplicas=2))
     first, second = await cluster.until_members(NAME, 2)
     binding = {

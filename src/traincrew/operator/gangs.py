@@ -7,6 +7,7 @@ waits for that. The PodGroup of a job is read when its job is reconciled, at mos
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -66,6 +67,7 @@ class GangSchedulers:
         self._log = get_logger()
         self._served: dict[str, Served] = {}
         self._due = 0.0
+        self._looking = asyncio.Lock()
 
     def choose(self, scheduler: str) -> Served | None:
         """Return the scheduler of gangs of a new attempt; see `groups.choose`."""
@@ -75,15 +77,24 @@ class GangSchedulers:
         """Return a scheduler by its name, if its API is served."""
         return self._served.get(name)
 
+    def look_again(self) -> None:
+        """Look up with the next question which APIs are served."""
+        self._due = 0.0
+
     async def look(self) -> None:
         """Look up which APIs are served, unless that was done a short while ago.
 
         An API is gone only if the server says so; while it does not answer, what is known stays.
         """
-        now = self._clock.monotonic()
-        if self._mode == "none" or now < self._due:
+        if self._mode == "none":
             return
-        self._due = now + LOOK_SECONDS
+        async with self._looking:  # a job that asks meanwhile waits for the answer, too
+            if (now := self._clock.monotonic()) < self._due:
+                return
+            await self._look()
+            self._due = now + LOOK_SECONDS
+
+    async def _look(self) -> None:
         for engine in ENGINES.values():
             if self._mode not in {"auto", engine.name}:
                 continue
@@ -145,7 +156,10 @@ class Gangs:
         resource = resource_of(served)
         try:
             found = await self._client.get(resource, query.name, namespace)
-        except NotFoundError:
+        except NotFoundError as error:
+            if not error.is_about(query.name):  # its API is not served any more
+                self._known.look_again()
+                raise
             state = GangState(served=served)
         except ForbiddenError as error:
             state = GangState(problem=_without_rights(served, error.message))

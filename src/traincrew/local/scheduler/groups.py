@@ -106,9 +106,10 @@ def does_not_fit(group: Group, fitting: int, reason: str) -> str:
         fitting: Number of its pods that have a node or would fit now.
         reason: Why one of the others fits on no node.
     """
+    pods = "1 pod fits" if fitting == 1 else f"{fitting} pods fit"
     field_name = "minCount" if group.key.api == NATIVE.group else "minMember"
     return (
-        f'pod group "{group.key.name}" is unschedulable: {fitting} pods fit at once, '
+        f'pod group "{group.key.name}" is unschedulable: {pods} at once, '
         f"{field_name} is {group.minimum}. {reason}"
     )
 
