@@ -16,6 +16,7 @@ from traincrew.plan.mxjob.children import LABEL_NAME as MX_LABEL_NAME
 from .faults.jobs import IMAGE, UNTIL_TOLD, chainer_job, work
 from .faults.jobs import template as template_of
 from .install_support import NAME, User, elastic_job
+from .placing import placed_together
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -43,6 +44,7 @@ class Life:
         for child, document in FOREIGN.items():
             self.something_in_the_way(child, document)
         self.elastic()
+        placed_together(self.cluster, self.user)
         for group in (mxnet.GROUP, mxnet.OLDER_GROUP):
             self.parameter_servers(group)
         self.connected_by_ssh()
