@@ -88,14 +88,24 @@ def test_by_a_manifest(user: User, helm: str, tmp_path: Path, repository: str, p
     user.until_nothing_is_left(name)
 
 
+def is_scheduled(user: User, group: str) -> bool:
+    status = user.get("podgroups.scheduling.k8s.io", group).get("status", {})
+    return {each["type"]: each["status"] for each in status.get("conditions", [])} == {
+        "PodGroupScheduled": "True"
+    }
+
+
 def test_a_scheduler_that_the_cluster_stands_in_for(user: User, tmp_path: Path) -> None:
     path = openmpi_values.with_scheduler(tmp_path, SCHEDULER)
     user.kubectl("create", "-f", "-", given=user.traincrew("mpi", "--name=gang", str(path)))
     user.until_condition("gang", "Running")
     assert openmpi_values.schedulers(user, "gang") == {SCHEDULER}
     assert user.get("pdb", "gang-worker-pdb")["spec"]["minAvailable"] == 2
+    group = user.get("podgroups.scheduling.k8s.io", "gang-mpicluster")
+    assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    user.until("the group is scheduled", lambda: is_scheduled(user, "gang-mpicluster"), 60)
     events = user.kubectl("get", "events", "-o", "custom-columns=:.message")
-    assert f"the built-in scheduler stands in for {SCHEDULER}" in events
+    assert "not together with its group" not in events
     user.until_hosts("gang", 2, UPDATE_SECONDS)
     user.runs_everywhere("gang", 2)
     user.gone("gang")
