@@ -37,8 +37,8 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
                 "Number of pods that are scheduled together or not at all (a gang), by a scheduler"
                 " of the cluster that can do so; 0 means that none is asked for. Defaults, if queue"
                 " or minResources is set, to the number of pods without which the job cannot"
-                " train. Without such a scheduler, pods that wait in vain for the others are"
-                " released after a while."
+                " train. Without such a scheduler, pods are released after a while if they"
+                " have room and others have none."
             )
         ),
     ] = None

@@ -42,27 +42,31 @@ def publish_extension_authentication(verbs: Verbs, authority: str, clients: str 
     """
     for document in bootstrap_namespaced_roles():
         _write(verbs, "rbac.authorization.k8s.io", "roles", document, replaces=False)
-    entry = verbs.storage.get("configmaps", _PLACE)
-    data = dict(entry.obj.get("data") or {}) if entry is not None else {}
+    data = _stored(verbs)
     if authority:
         data |= _FORWARDED | {"requestheader-client-ca-file": authority}
         wanted = clients or authority
         known = data.get(_CLIENTS, "")
         data[_CLIENTS] = known if wanted in known else wanted
-    namespace, name = _PLACE
-    document = {"metadata": {"name": name, "namespace": namespace}, "data": data}
-    _write(verbs, "", "configmaps", document, replaces=True)
+    _store(verbs, data)
 
 
 def add_client_authority(verbs: Verbs, added: str) -> None:
     """Add CAs of client certificates (PEM) to the ConfigMap, unless it has them."""
-    entry = verbs.storage.get("configmaps", _PLACE)
-    data = dict(entry.obj.get("data") or {}) if entry is not None else {}
+    data = _stored(verbs)
     known = data.get(_CLIENTS, "")
-    if added in known:
-        return
+    if added not in known:
+        _store(verbs, {**data, _CLIENTS: known + added})
+
+
+def _stored(verbs: Verbs) -> Document:
+    """Return the data of the ConfigMap; empty if there is none."""
+    entry = verbs.storage.get("configmaps", _PLACE)
+    return dict(entry.obj.get("data") or {}) if entry is not None else {}
+
+
+def _store(verbs: Verbs, data: Document) -> None:
     namespace, name = _PLACE
-    data[_CLIENTS] = known + added
     document = {"metadata": {"name": name, "namespace": namespace}, "data": data}
     _write(verbs, "", "configmaps", document, replaces=True)
 

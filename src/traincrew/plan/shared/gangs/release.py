@@ -1,4 +1,4 @@
-"""Releases pods that wait in vain for others, where no scheduler places them together.
+"""Releases pods that have room while others have none, where no scheduler places them together.
 
 Two jobs that each get half of their pods would keep them forever. So a job whose pods are placed in
 part gives them back after a while, waits, and tries again. Both times grow with every release, up
