@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traincrew.cli.cluster.gpus import warn_of_pretended
+from traincrew.cli.cluster.gpus import warn_of_missing
 from traincrew.local import node
 
 
@@ -15,13 +15,15 @@ from traincrew.local import node
         (0, 0, ""),
         (0, 2, "--gpus 2 is pretended: this machine has none"),
         (2, 2, ""),
-        (2, 3, "--gpus 3 is pretended: this machine has 2"),
+        (2, 3, "--gpus 3: this machine has 2, so pods share them"),
+        (1, 3, "--gpus 3: this machine has 1, so pods share it"),
     ],
 )
 def test_a_warning_if_there_are_fewer(
     monkeypatch: pytest.MonkeyPatch, there: int, wanted: int | None, told: str
 ) -> None:
     monkeypatch.setattr(node, "count_gpus", lambda: there)
-    text = warn_of_pretended(wanted)
+    monkeypatch.setattr(node, "machine_gpus", lambda: tuple(range(there)))
+    text = warn_of_missing(wanted)
     assert told in text
     assert bool(told) == bool(text)

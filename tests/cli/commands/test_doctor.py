@@ -79,17 +79,17 @@ def test_findings_are_printed_as_they_are_made(
         printed.append(capsys.readouterr().out)
         return Capabilities(namespaces=True, overlay=True, own_proc=True, addresses=True)
 
-    def count_gpus() -> int:
+    def gpu_names() -> list[str]:
         printed.append(capsys.readouterr().out)
-        return 0
+        return ["NVIDIA H100", "NVIDIA H100"]
 
     monkeypatch.setattr("traincrew.local.node.machine.capabilities.detect", detect)
-    monkeypatch.setattr("traincrew.local.node.machine.capabilities.count_gpus", count_gpus)
+    monkeypatch.setattr("traincrew.local.node.machine.capabilities.gpu_names", gpu_names)
     doctor_command.main([], standalone_mode=False)
     assert printed[0].startswith("ok  Python: ")
     assert "every pod has its own address" in printed[1]
     assert len(printed) == 2
-    assert "GPUs" in capsys.readouterr().out
+    assert "GPUs: 2 found by nvidia-smi: NVIDIA H100\n" in capsys.readouterr().out
 
 
 def test_on_a_terminal_a_slow_check_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`traincrew images` with a catalog of environments that need no building."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,28 @@ def test_a_mapping_with_a_mistake_changes_nothing(machine: Path) -> None:
         assert code == 2
         assert said in output
     assert images("list")[1] == known
+
+
+def test_a_python_that_is_there_is_used_as_it_is(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = machine / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    monkeypatch.chdir(machine)
+    code, output = images("map", "me/train", "--python", "venv/bin/python")
+    assert code == 0
+    assert output.splitlines() == [
+        "me/train: Python venv/bin/python (environment 'me-train')",
+        "to remove it: traincrew images unmap me/train",
+    ]
+    monkeypatch.chdir("/")
+    assert images("pull", "me/train")[0] == 0
+    assert images("list")[1].splitlines()[1].split() == ["me-train", str(python), "yes", "me/train"]
+    python.unlink()
+    assert images("list")[1].splitlines()[1].split()[2] == "missing"
+    code, output = images("map", "me/other", "--python", str(python))
+    assert (code, f"python: {python} does not exist" in output) == (2, True)
 
 
 def test_prune_removes_what_no_catalog_names(machine: Path) -> None:

@@ -34,7 +34,7 @@ from traincrew.local.node.fields.environment import (
     service_variables,
 )
 from traincrew.local.node.fields.references import MissingReferenceError, Reference, Sources
-from traincrew.local.node.machine.gpus import GpuAllocator
+from traincrew.local.node.machine.gpus import Gpu, GpuAllocator, machine_gpus
 from traincrew.local.node.machine.isolation import Isolation
 from traincrew.local.node.machine.specs import NodeSpec
 from traincrew.local.node.network.addresses import PodAddresses
@@ -766,6 +766,57 @@ def test_gpus_are_allocated_once() -> None:
     assert gpus.allocate("b", "u2", "c", 1) == [2]
     gpus.release("u1", "c")
     assert gpus.allocate("a", "u3", "c", 2) == [0, 1]
+
+
+def driver(directory: Path, minors: dict[str, int]) -> Path:
+    """What NVIDIA's driver says in `/proc`, of GPUs by their addresses on the bus."""
+    for address, minor in minors.items():
+        (directory / address).mkdir(parents=True)
+        (directory / address / "information").write_text(
+            f"Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 0\nGPU UUID: \t GPU-{minor}-a:b\n"
+            f"Bus Location: \t {address}\nDevice Minor: \t {minor}\n"
+        )
+    return directory
+
+
+def test_the_gpus_of_the_machine(tmp_path: Path) -> None:
+    assert machine_gpus(tmp_path / "none") == ()
+    listed = driver(tmp_path, {"0000:81:00.0": 0, "0000:41:00.0": 1})
+    (tmp_path / "0000:99:00.0").mkdir()
+    assert machine_gpus(listed) == (Gpu(1, "GPU-1-a:b"), Gpu(0, "GPU-0-a:b"))
+    (tmp_path / "0000:81:00.0" / "information").write_text("GPU UUID: GPU-????\nDevice Minor: 7\n")
+    assert machine_gpus(listed)[1] == Gpu(7)
+
+
+def test_a_container_has_the_device_files_of_its_gpus() -> None:
+    gpus = GpuAllocator([NodeSpec("a", gpus=2)], [Gpu(1, "GPU-b"), Gpu(0, "GPU-a")])
+    control = {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps"}
+    assert set(gpus.files([0]) or ()) == {"nvidia1", *control}
+    assert set(gpus.files([0, 1]) or ()) == {"nvidia0", "nvidia1", *control}
+    assert gpus.files([]) == []
+    assert gpus.variables([0], own_files=True) == {"NVIDIA_VISIBLE_DEVICES": "GPU-b"}
+    assert gpus.variables([], own_files=True) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    # Where it sees all of the machine's, variables say which are its own.
+    assert gpus.variables([1], own_files=False) == {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "NVIDIA_VISIBLE_DEVICES": "1",
+    }
+
+
+def test_containers_share_gpus_if_nodes_offer_more_than_there_are() -> None:
+    nodes = [NodeSpec("a", gpus=3), NodeSpec("b", gpus=1)]
+    gpus = GpuAllocator(nodes, [Gpu(0, "GPU-a"), Gpu(1, "GPU-b")])
+    assert gpus.allocate("b", "u", "c", 1) == [3]
+    assert (gpus.files([3]) or [])[0] == "nvidia1"
+    assert gpus.variables([0, 2], own_files=True) == {"NVIDIA_VISIBLE_DEVICES": "GPU-a"}
+    assert gpus.variables([0, 2, 3], own_files=False)["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_devices_are_left_alone_where_nodes_offer_none() -> None:
+    gpus = GpuAllocator([NodeSpec("a")], [Gpu(0)])
+    assert gpus.files([]) is None
+    assert gpus.variables([], own_files=True) == {}
+    assert GpuAllocator([NodeSpec("a", gpus=1)]).files([0]) is None  # whose file is whose?
 
 
 def test_resources_of_nodes() -> None:

@@ -107,9 +107,13 @@ def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     except BuildError as error:
         yield Finding("cache of environments", "missing", str(error))
     for status in store.environments():
-        if status.path is None or not status.images:
+        if not status.images or (status.path is None and status.is_ready):
             continue
         what = f"environment {status.name!r} ({', '.join(status.images)})"
+        if status.path is None:
+            fix = f"correct python: ({status.origin})"
+            yield Finding(what, "limited", f"{status.python} does not exist", fix)
+            continue
         if store.is_changed(status):
             fix = f"traincrew images verify {status.name} --repair (or the next pull does it)"
             yield Finding(what, "limited", "something has changed since it was built", fix)

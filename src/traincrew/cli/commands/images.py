@@ -67,7 +67,7 @@ def list_images(catalogs: tuple[Path, ...]) -> None:
     store = _store(catalogs)
     rows = [("ENVIRONMENT", "PYTHON", "READY", "IMAGES")]
     for status in store.environments():
-        ready = "yes" if status.is_ready else "on demand"
+        ready = "yes" if status.is_ready else "on demand" if status.path else "missing"
         rows.append((status.name, status.python or "-", ready, ", ".join(status.images) or "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
@@ -125,6 +125,7 @@ def map_images(image: str, python: str | None, files: tuple[Path, ...]) -> None:
       traincrew images map me/train:7 --python 3.11 --requirements requirements.txt
     """  # noqa: D301 - click's mark for text it must not wrap
     from traincrew.local.images import CatalogError, ImagePullError
+    from traincrew.local.images.catalog import is_path
     from traincrew.local.images.mapping import map_image, read_requirements
 
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -141,7 +142,7 @@ def map_images(image: str, python: str | None, files: tuple[Path, ...]) -> None:
     packages = f" with {count} requirement{'s' if count != 1 else ''}" if count else ""
     quoted = shlex.quote(image)
     click.echo(f"{image}: {what}{packages} (environment {name!r})")
-    if version != "current":
+    if version != "current" and not is_path(version):
         click.echo(f"a pod builds it when it first needs it; now: traincrew images pull {quoted}")
     click.echo(f"to remove it: traincrew images unmap {quoted}")
 

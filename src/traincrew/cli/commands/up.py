@@ -11,7 +11,7 @@ import click
 from traincrew.cli import options
 from traincrew.cli.cluster import daemon
 from traincrew.cli.cluster.files import ClusterFiles, write_file
-from traincrew.cli.cluster.gpus import warn_of_pretended
+from traincrew.cli.cluster.gpus import warn_of_missing
 from traincrew.cli.cluster.merging import merge, refresh, server_of
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.cluster.selection import command_for, named, print_export
@@ -97,7 +97,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
                 wanted = remembered
             try:
                 write_file(files.options, wanted)
-                if text := warn_of_pretended(wanted.gpus):
+                if text := warn_of_missing(wanted.gpus):
                     say(text)
                 if foreground:
                     _foreground(files, wanted, target, kubeconfig is not None)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.cluster.embedded import Embedded
-from traincrew.cli.cluster.gpus import warn_of_pretended
+from traincrew.cli.cluster.gpus import warn_of_missing
 from traincrew.cli.cluster.runs import RunJob, announce
 from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
@@ -184,7 +184,7 @@ class Session:
         self._client = self._embedded.cluster.client
         self._tasks.append(asyncio.create_task(self._embedded.run(), name="embedded"))
         self._live.say(f"cluster ready: {self._describe_cluster()}")
-        if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
+        if text := await asyncio.to_thread(warn_of_missing, self._chosen.gpus):
             self._live.show([Line(text, "bad", at=self._live.now())])
         submitter = Submitter(self._client, self._namespace, self._created)
         self._lifecycle = Lifecycle(self._client, self._live, submitter)

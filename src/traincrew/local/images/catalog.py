@@ -187,6 +187,11 @@ def _patterns(entry: Entry) -> tuple[ImagePattern, ...]:
     return tuple(patterns)
 
 
+def is_path(python: str) -> bool:
+    """Return whether the value of ``python`` is a path, and neither a version nor a word."""
+    return "/" in python or python.startswith("~")
+
+
 def _python(entry: Entry) -> Python | UnsetType | None:
     value = entry.raw.get("python", UNSET)
     if isinstance(value, UnsetType):
@@ -195,7 +200,7 @@ def _python(entry: Entry) -> Python | UnsetType | None:
         return None
     if value == "current":
         return Python(current=True)
-    if isinstance(value, str) and ("/" in value or value.startswith("~")):
+    if isinstance(value, str) and is_path(value):
         return Python(interpreter=entry.local_path(value))
     versions = value if isinstance(value, list) else [value]
     for version in versions:

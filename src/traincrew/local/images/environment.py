@@ -62,7 +62,7 @@ class EnvironmentStatus(Struct, frozen=True):
         images: The image names and patterns that stand for it.
         origin: Where it is defined, as text for users.
         path: Where it is or would be built; None if nothing is built for it.
-        is_ready: Whether a pull would have nothing to build.
+        is_ready: Whether a pull would have nothing to build, and succeed.
         python: Its Python: versions ("3.11 or 3.10"), "current", a path, or "" for the tools of
             this machine.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from traincrew.local.directories import make_directory, write_new
-from traincrew.local.images.catalog import load_catalogs
+from traincrew.local.images.catalog import is_path, load_catalogs
 from traincrew.local.images.documents import read_entries
 from traincrew.local.images.errors import CatalogError
 from traincrew.local.images.reference import parse_reference
@@ -63,7 +63,8 @@ def map_image(image: str, python: str, requirements: list[str]) -> str:
 
     Args:
         image: Its name; without a tag for all of them.
-        python: A version such as ``3.11``, ``current``, or the path of an interpreter.
+        python: A version such as ``3.11``, ``current``, or the path of an interpreter, also one
+            relative to the current directory.
         requirements: Packages, as pip takes them.
 
     Returns:
@@ -75,6 +76,12 @@ def map_image(image: str, python: str, requirements: list[str]) -> str:
         OSError: The file cannot be written.
     """
     parse_reference(image)
+    if is_path(python):
+        # Not resolved: the link in a virtual environment is what makes it one.
+        path = Path.cwd() / Path(python).expanduser()
+        if not path.exists():
+            raise CatalogError(f"python: {path} does not exist")
+        python = str(path)
     entries = [entry for entry in _entries() if image not in entry.get("images", ())]
     taken = {entry.get("name") for entry in entries}
     plain = re.sub(r"[^a-z0-9]+", "-", image.lower())[:100].strip("-")

@@ -216,6 +216,7 @@ class ImageStore:
         python = definition.python
         path = environment_path(self.cache, definition) if definition.is_built else None
         tree = None if path is None else current_tree(path)
+        used = python.interpreter if python is not None else None
         version = ""
         if python is not None:
             version = (
@@ -228,7 +229,7 @@ class ImageStore:
             images=definition.images,
             origin=definition.origin,
             path=tree or path,
-            is_ready=path is None or tree is not None,
+            is_ready=(used is None or used.exists()) if path is None else tree is not None,
             python=version,
         )
 

@@ -15,6 +15,7 @@ from traincrew.local.node.machine.capabilities import (
     count_gpus,
     detect,
 )
+from traincrew.local.node.machine.gpus import machine_gpus
 from traincrew.local.node.machine.specs import HostMount, NodeSpec, PodOptions
 from traincrew.local.node.network.addresses import NetworksTakenError
 from traincrew.local.node.node import Node
@@ -38,6 +39,7 @@ __all__ = [
     "count_gpus",
     "detect",
     "end_pods",
+    "machine_gpus",
     "running_nodes",
     "sweep_memory",
 ]

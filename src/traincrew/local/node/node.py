@@ -26,7 +26,7 @@ from traincrew.local.node.machine.capabilities import (
     NamespacesUnavailableError,
     capabilities_from,
 )
-from traincrew.local.node.machine.gpus import GpuAllocator
+from traincrew.local.node.machine.gpus import GpuAllocator, machine_gpus
 from traincrew.local.node.machine.isolation import Isolation
 from traincrew.local.node.machine.loopback import LOOPBACK
 from traincrew.local.node.machine.paths import Paths
@@ -120,7 +120,7 @@ class Node:
         self._on_progress = on_progress
         self._paths = Paths(state)
         self._memory: ClaimedDirectory | None = None
-        self._gpus = GpuAllocator(nodes)
+        self._gpus = GpuAllocator(nodes, machine_gpus())
         self._addresses = PodAddresses(state)
         self._fork_server = ForkServer(state, together=not survive)
         self._hosts = HostsFiles(self._paths.hosts)

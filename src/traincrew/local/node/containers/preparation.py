@@ -40,7 +40,6 @@ from traincrew.local.node.fields.environment import (
     service_variables,
 )
 from traincrew.local.node.fields.references import env_references
-from traincrew.local.node.machine.gpus import gpu_variables
 from traincrew.local.node.machine.loopback import LOOPBACK
 from traincrew.local.node.network.resolvconf_mount import resolver_mounts
 from traincrew.local.node.runtime.instances import Instance, Launch
@@ -191,8 +190,7 @@ def _variables(what: _Subject, sources: Sources, identity: Identity) -> dict[str
         base["KUBECONFIG"] = str(what.kubeconfig)
     if context.api_port:
         base |= api_variables(LOOPBACK, context.api_port)
-    if context.gpus.any:
-        base |= gpu_variables(what.devices)
+    base |= context.gpus.variables(what.devices, own_files=what.isolated)
     if context.kubectl is not None:
         tools = TOOLS if what.isolated else str(context.kubectl.parent)
         base["PATH"] = f"{base['PATH']}:{tools}"
@@ -293,6 +291,7 @@ def _root_filesystem(
             what.security.get("procMount") == "Unmasked" and context.capabilities.user_namespace
         ),
         privileged=bool(what.security.get("privileged")),
+        gpus=context.gpus.files(what.devices),
         searchable=_searchable(what, launch),
         size=limit + _SPARE_BYTES if (limit := memory_limit(what.container)) else 0,
     )

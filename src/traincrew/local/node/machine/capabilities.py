@@ -168,8 +168,10 @@ class Capabilities(Struct, frozen=True):
                 "" if _low_ports() else "sysctl net.ipv4.ip_unprivileged_port_start=0",
             ),
         )
-        gpus = count_gpus()
-        yield Capability("GPUs", gpus > 0, f"{gpus} found by nvidia-smi")
+        gpus = gpu_names()
+        found = f"{len(gpus)} found by nvidia-smi"
+        kinds = ", ".join(dict.fromkeys(gpus))
+        yield Capability("GPUs", bool(gpus), f"{found}: {kinds}" if kinds else found)
 
 
 def namespace_fix(proc: Path = Path("/proc"), platform: str = sys.platform) -> str:
@@ -212,16 +214,22 @@ def _low_ports() -> bool:
 
 def count_gpus() -> int:
     """Return the number of NVIDIA GPUs of this machine; 0 without `nvidia-smi`."""
+    return len(gpu_names())
+
+
+def gpu_names() -> list[str]:
+    """Return the models of this machine's NVIDIA GPUs; none without `nvidia-smi`."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return 0
+        return []
     try:
         result = subprocess.run(
             [program, "-L"], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return sum(line.startswith("GPU ") for line in result.stdout.splitlines())
+        return []
+    lines = (line for line in result.stdout.splitlines() if line.startswith("GPU "))
+    return [line.partition(": ")[2].partition(" (UUID")[0] for line in lines]
 
 
 def capabilities_from(answer: Mapping[str, Any]) -> Capabilities:

@@ -1,8 +1,19 @@
-"""Allocation of this machine's GPUs to containers."""
+"""Allocation of this machine's GPUs to containers.
+
+A container has the device files of its own GPUs, as the device plugins of clusters arrange it:
+programs count them from 0, and find none in a container that asks for none. Where pods have no file
+system of their own, or the driver lists no GPUs in `/proc`, variables restrict CUDA programs.
+
+If nodes offer more GPUs than the machine has, containers share them in turn: the time-slicing of
+NVIDIA's device plugin.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from traincrew.local.quantity import parse
 
@@ -15,8 +26,9 @@ __all__ = [
     "OLDER_RESOURCE",
     "RESOURCE",
     "RESOURCES",
+    "Gpu",
     "GpuAllocator",
-    "gpu_variables",
+    "machine_gpus",
     "wanted_gpus",
 ]
 
@@ -33,16 +45,48 @@ def wanted_gpus(container: Mapping[str, Any]) -> int:
     return sum(int(parse(limits.get(name, requests.get(name, 0)))) for name in RESOURCES)
 
 
-def gpu_variables(devices: Sequence[int]) -> dict[str, str]:
-    """Return the variables that restrict CUDA programs to these devices, possibly none."""
-    listed = ",".join(str(device) for device in devices)
-    return {"CUDA_VISIBLE_DEVICES": listed, "NVIDIA_VISIBLE_DEVICES": listed or "void"}
+class Gpu(Struct, frozen=True):
+    """One NVIDIA GPU of this machine.
+
+    Attributes:
+        minor: N of its device file `/dev/nvidiaN`.
+        uuid: The driver's name for it, such as ``GPU-d585c3dd-...``; empty if it has none yet.
+    """
+
+    minor: int
+    uuid: str = ""
+
+
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+_CONTROL = ("nvidia-caps", "nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl")
+"""Device files of the driver, besides those of each GPU."""
+
+
+def machine_gpus(driver: Path = _DRIVER) -> tuple[Gpu, ...]:
+    """Return the GPUs that NVIDIA's driver lists, in the order of `nvidia-smi`; possibly none."""
+    found = []
+    for each in sorted(driver.glob("*/information")):
+        try:
+            lines = each.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        said = {name.strip(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+        if (minor := said.get("Device Minor", "")).isdecimal():
+            uuid = said.get("GPU UUID", "")
+            found.append(Gpu(int(minor), "" if "?" in uuid else uuid))
+    return tuple(found)
 
 
 class GpuAllocator:
-    """Allocates the devices of the virtual nodes."""
+    """Allocates the devices of the virtual nodes.
 
-    def __init__(self, nodes: Sequence[NodeSpec]) -> None:
+    Args:
+        nodes: The nodes. Each gets consecutive devices, in their order.
+        machine: The GPUs of the machine, if the driver lists them.
+    """
+
+    def __init__(self, nodes: Sequence[NodeSpec], machine: Sequence[Gpu] = ()) -> None:
+        self._machine = machine
         self._free: dict[str, list[int]] = {}
         self._held: dict[tuple[str, str], tuple[str, list[int]]] = {}
         first = 0
@@ -76,3 +120,41 @@ class GpuAllocator:
         node, devices = self._held.pop((uid, container), ("", []))
         if devices:
             self._free[node] = sorted(self._free[node] + devices)
+
+    def files(self, devices: Sequence[int]) -> list[str] | None:
+        """Return the entries of `/dev` of NVIDIA's driver that a container may have.
+
+        Args:
+            devices: Allocated to it.
+
+        Returns:
+            Their names. None if all of them are left as they are: the nodes offer no GPUs, or it is
+            not known which device file belongs to which GPU.
+        """
+        if not (self.any and self._machine):
+            return None
+        found = [f"nvidia{gpu.minor}" for gpu in self._gpus(devices)]
+        return [*found, *_CONTROL] if found else []
+
+    def variables(self, devices: Sequence[int], *, own_files: bool) -> dict[str, str]:
+        """Return the variables that name the GPUs of a container; none if the nodes offer none.
+
+        Args:
+            devices: Allocated to it.
+            own_files: Whether it has the device files of its own GPUs only.
+        """
+        if not self.any:
+            return {}
+        if own_files and self._machine:
+            names = [gpu.uuid or str(gpu.minor) for gpu in self._gpus(devices)]
+            return {"NVIDIA_VISIBLE_DEVICES": ",".join(names) or "void"}
+        indexes = dict.fromkeys(self._index(device) for device in devices)
+        listed = ",".join(str(index) for index in indexes)
+        return {"CUDA_VISIBLE_DEVICES": listed, "NVIDIA_VISIBLE_DEVICES": listed or "void"}
+
+    def _index(self, device: int) -> int:
+        return device % len(self._machine) if self._machine else device
+
+    def _gpus(self, devices: Sequence[int]) -> list[Gpu]:
+        indexes = dict.fromkeys(self._index(device) for device in devices)
+        return [self._machine[index] for index in indexes]

@@ -51,6 +51,7 @@ class RootFilesystem(Struct, frozen=True):
     Attributes:
         masked: `/proc` and `/sys` are protected as container runtimes do it.
         privileged: `/sys` is writable, and `/dev` has every device of the machine.
+        gpus: names of NVIDIA's devices that `/dev` has; None for all of them.
         searchable: paths that every user of the container may reach.
         size: bytes that the container may write outside of mounts; 0 for half of the memory.
     """
@@ -62,6 +63,7 @@ class RootFilesystem(Struct, frozen=True):
     read_only: bool = False
     masked: bool = True
     privileged: bool = False
+    gpus: list[str] | None = None
     searchable: list[str] = []
     size: int = 0
 

@@ -27,6 +27,7 @@ class Mirror:
         user_namespace: Whether the mounts are made by the root of a user namespace.
         masked: Whether `/proc` and `/sys` are protected: see `kernelpaths`.
         privileged: Whether `/sys` is writable, and `/dev` has every device.
+        gpus: Names of NVIDIA's devices that `/dev` has; None for all of them.
 
     Attributes:
         own_proc: Whether `/proc` shows the container's processes, and not the machine's.
@@ -41,6 +42,7 @@ class Mirror:
         user_namespace: bool,
         masked: bool = True,
         privileged: bool = False,
+        gpus: list[str] | None = None,
     ) -> None:
         self.root = root
         self.layers = layers
@@ -48,6 +50,7 @@ class Mirror:
         self.user_namespace = user_namespace
         self.masked = masked
         self.privileged = privileged
+        self.gpus = None if privileged else gpus
         self.mirrored: list[str] = []
         """Mount points of the mirror, as seen in the container."""
         self.writable = [("root", "/")]
@@ -89,7 +92,6 @@ class Mirror:
         Disks and consoles are omitted, as in any container. Where the container's root is the
         machine's, who may open everything, only those remain that runtimes and device plugins add.
         """
-        everything = self.user_namespace or self.privileged
         for entry in os.scandir("/dev"):
             target = self.root + entry.path
             with suppress(OSError):
@@ -103,7 +105,7 @@ class Mirror:
                 elif entry.name == "pts":
                     os.mkdir(target)
                     syscalls.mount("devpts", target, "devpts", 0, "newinstance,ptmxmode=0666")
-                elif not everything and not kernelpaths.is_usual_device(entry.name):
+                elif self._omits(entry.name):
                     continue
                 elif entry.is_dir():
                     os.mkdir(target)
@@ -113,6 +115,13 @@ class Mirror:
                 ):
                     os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
                     syscalls.bind(entry.path, target)
+
+    def _omits(self, name: str) -> bool:
+        """Return whether the container does not get an entry of `/dev`."""
+        if self.gpus is not None and name.startswith("nvidia") and name not in self.gpus:
+            return True
+        everything = self.user_namespace or self.privileged
+        return not everything and not kernelpaths.is_usual_device(name)
 
     def _entry(self, entry: os.DirEntry[str]) -> None:
         """Mirror one directory entry at the same path."""

@@ -44,8 +44,9 @@ def build(
 
     Args:
         specification: `base` (an existing directory that serves as mount point), `overlay` and
-            `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`, `masked` and
-            `privileged` (see `Mirror`), `searchable` (see `_make_searchable`), `size` in bytes.
+            `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`, `masked`,
+            `privileged` and `gpus` (see `Mirror`), `searchable` (see `_make_searchable`), `size` in
+            bytes.
         built: Called when the tree is complete, with a descriptor of the directory that holds
             everything the container can write outside of mounts, and with the directories below
             it, each with its path in the container, outer ones first.
@@ -70,6 +71,7 @@ def build(
         user_namespace=specification["user_namespace"],
         masked=specification.get("masked", True),
         privileged=specification.get("privileged", False),
+        gpus=specification.get("gpus"),
     )
     tree.fill()
     resolver = os.path.realpath("/etc/resolv.conf")
