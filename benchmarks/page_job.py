@@ -45,7 +45,7 @@ new PerformanceObserver((list) => { frames_.tasks += list.getEntries().length; }
   .observe({type: "longtask"});
 new MutationObserver(() => {
   const now = (performance.timeOrigin + performance.now()) / 1000;
-  for (const each of document.querySelectorAll(".pod-row, .tile")) {
+  for (const each of document.querySelectorAll(".pod-row")) {
     const found = /exit code (\\d+)/.exec(each.textContent);
     if (found && !(found[1] in seen)) seen[found[1]] = now;
   }
@@ -187,12 +187,13 @@ def _measure(cluster: traincrew.LocalCluster, driver: Any, pods: int) -> Measure
     create(cluster, job, [running() for _ in range(pods)])
     page = Page(cluster, driver, job)
     try:
-        many = f"document.querySelector('.pod-tools').textContent.includes('{pods:,} pods')"
-        few = f"document.querySelectorAll('.tile').length === {pods}"
+        every = f"document.querySelector('.pod-tools').textContent.includes('{pods:,} pods')"
         paint = page.until(
             "document.querySelector('.pod-tools') && "
-            f"document.querySelector('.life') && {many if pods > FEW else few}"
+            f"document.querySelectorAll('.square, .few-pod').length === {pods} && "
+            f"document.querySelector('.life') && {every}"
         )
+        page.run("document.querySelector('#part-pods-tab').click()")
         page.observe()
         sent, watched = asyncio.run(_change(str(cluster.kubeconfig), job))
         page.until(f"'{CHANGES}' in seen")

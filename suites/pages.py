@@ -150,12 +150,17 @@ class Window:
     def until_text(self, wanted: str, selector: str = "main") -> None:
         until(lambda: wanted in self.text(selector), f"{wanted!r} in {selector}")
 
-    def fact(self, title: str) -> str:
-        """Return the value of a fact in the head of a job, such as `Ready`; empty without it."""
-        for each in self.find(".facts div"):
-            name, _, value = each.text.partition("\n")
-            if name == title:
-                return str(value)
+    def part(self, name: str) -> None:
+        """Choose a part of a job, such as `Pods`."""
+        tabs = [each for each in self.find("[role=tab]") if each.text.split(" ")[0] == name]
+        tabs[0].click()
+
+    def value(self, name: str) -> str:
+        """Return a value in the header of a job, such as that of `epoch`; empty without it."""
+        for each in self.texts(".head .progress span"):
+            found, _, value = each.rpartition(" ")
+            if found == name:
+                return value
         return ""
 
     def curve(self, metric: str) -> Any:
@@ -168,18 +173,29 @@ class Window:
         canvas = self.curve(metric).find_element(By.TAG_NAME, "canvas")
         return int(self.driver.execute_script(_MARKS, canvas))
 
-    def value_at(self, metric: str, fraction: float) -> float:
-        """Point at a curve, this far from its left to its right end; return the value it shows."""
+    def tips(self) -> list[str]:
+        """Return what each curve shows of the place that is pointed at."""
+        found: list[str] = self.driver.execute_script(_TEXTS, ".tip:not([hidden])")
+        return found
+
+    def point_at(self, metric: str, fraction: float) -> list[str]:
+        """Point at a curve, this far from its left to its right end; return what all show."""
         box = self.curve(metric)
         over = box.find_element(By.CSS_SELECTOR, ".u-over")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
         offset = (fraction - 0.5) * (over.size["width"] - 4)
+        title = box.find_element(By.TAG_NAME, "h3")
+        ActionChains(self.driver).move_to_element(title).perform()
+        until(lambda: not self.tips(), "no values where nothing is pointed at")
         ActionChains(self.driver).move_to_element_with_offset(over, int(offset), 0).perform()
-        values = box.find_elements(
-            By.CSS_SELECTOR, ".u-legend .u-series:not(:first-child) .u-value"
-        )
-        shown = [each.text for each in values if each.text.strip("-\u2013 ")]
-        return float(shown[0]) if shown else 0.0
+        found: list[str] = until(self.tips, f"values of {metric}")
+        return found
+
+    def value_at(self, metric: str, fraction: float) -> float:
+        """Point at a curve; return its value there."""
+        metrics = [each.text for each in self.find(".curve h3")]
+        tip = self.point_at(metric, fraction)[metrics.index(metric)]
+        return float(tip.splitlines()[1].split()[-1])
 
     def resize(self, width: int, height: int) -> None:
         self.driver.execute_cdp_cmd(
@@ -239,10 +255,10 @@ def scaled_while_it_trains(
     accuracy = "validation accuracy"
 
     def epoch() -> int:
-        return int(window.fact("epoch") or 0)
+        return int(window.value("epoch") or 0)
 
     def running() -> int:
-        return sum("running" in text for text in window.texts(".tile"))
+        return sum("running" in text for text in window.texts(".few-pod"))
 
     until(lambda: window.curve(accuracy), "a curve", TRAINING_SECONDS)
     until(lambda: epoch() >= 3, "three epochs", TRAINING_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from suites.pages import PageProcess, Window, until
@@ -64,15 +65,109 @@ def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_
     window.until_text("% done", "main")
     window.until_text("master 0", ".timeline")
     window.until_text("epoch 9/4000", ".log")
-    window.until_text("Started", ".events")
-    window.driver.execute_script("window.scrollTo(0, 0)")
     window.picture("page-job", tmp_path)
+    # The first screen has the header, curves, pods and timeline.
+    height = window.driver.execute_script("return innerHeight")
+    for selector in (".head", ".curve", ".few-pod", ".timeline"):
+        assert (
+            window.find(selector)[0].rect["y"] + window.find(selector)[0].rect["height"] <= height
+        )
 
-    manifest = window.driver.find_element(By.CSS_SELECTOR, "details > summary")
-    manifest.click()
+    window.part("Events")
+    window.until_text("Started", ".events")
+    window.part("Manifest")
     window.until_text("kind: ChainerJob", ".manifest")
     cluster.client.delete("chainerjob", "curves")
     window.until_text("Deleted", "h1")
+
+
+FAILING = """
+def get(row):
+    return row["label"]
+for step in range(1, 31):
+    print(f"step {step}/100 loss {1 / step:.4f}")
+get({})
+"""
+
+
+def test_a_failed_job_says_why_once(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    document = job("broken", FAILING)
+    document["spec"]["master"]["backoffLimit"] = 0
+    cluster.client.create(document)
+    window.resize(1280, 800)
+    window.show(address_of("broken"))
+    window.until_text("Traceback (most recent call last)", ".panel")
+    window.until_text("KeyError: 'label'", ".panel .raised")
+    window.until_text("What to do:", ".panel")
+    panel = window.text(".panel")
+    assert panel.count("KeyError: 'label'") == 2  # the cause, and the line that raised it
+    # Where it stands: at once, with the first curve below it.
+    top = window.driver.execute_script("return innerHeight")
+    for selector in (".panel", ".curve .u-over"):
+        box = window.find(selector)[0].rect
+        assert box["y"] + box["height"] <= top, selector
+    window.picture("page-failed", tmp_path)
+    window.driver.find_element(By.CSS_SELECTOR, ".panel button").click()
+    chosen = window.driver.find_element(By.CSS_SELECTOR, "input[aria-label=Pod]")
+    assert "broken-master" in (chosen.get_attribute("value") or "")
+    cluster.client.delete("chainerjob", "broken")
+
+
+def test_the_axis_is_what_the_program_counts(
+    window: Window, cluster: traincrew.LocalCluster
+) -> None:
+    program = """
+for step in range(1, 201):
+    print(f"step {step * 10}/2000 loss {1 / step:.4f} accuracy={1 - 1 / step:.4f}")
+"""
+    cluster.client.create(job("counted", program))
+    window.show(address_of("counted"))
+    window.until_text("Succeeded", "h1")
+    until(lambda: window.curve("loss"), "a curve")
+    window.until_text("best 0.005000 at step 2,000", ".curve")
+    assert window.value("step") == "2000"
+    # All curves show the values of the place that is pointed at.
+    (step, loss), (same, accuracy) = (tip.splitlines() for tip in window.point_at("loss", 0.5))
+    assert step == same
+    counted = int(step.removeprefix("step ").replace(",", "")) / 10
+    assert 80 < counted < 120
+    assert float(loss) == pytest.approx(1 / counted, abs=1e-4)
+    assert float(accuracy) == pytest.approx(1 - 1 / counted, abs=1e-4)
+    window.driver.find_element(By.XPATH, "//button[text()='time']").click()
+    window.until_text("best 0.005000 at 0s", ".curve")
+    window.driver.find_element(By.XPATH, "//button[text()='smooth']").click()
+    until(lambda: window.find("button[aria-pressed=true]")[1].text == "smooth", "it is pressed")
+    cluster.client.delete("chainerjob", "counted")
+
+
+def test_what_is_chosen_of_the_list_is_in_the_address(
+    window: Window, cluster: traincrew.LocalCluster
+) -> None:
+    cluster.client.create(job("a-done", "print('x')"))
+    cluster.client.create(job("b-wrong", "raise SystemExit(3)"))
+    window.until_text("Succeeded", "tr[data-key$='/a-done']")
+    window.until_text("Failed", "tr[data-key$='/b-wrong']")
+    chip = "[data-phase=Failed]"
+    until(lambda: window.find(chip), "a button for jobs that have failed")
+    window.find(chip)[0].click()
+    until(lambda: "a-done" not in window.text("tbody"), "the others are hidden")
+    assert window.driver.current_url.endswith("#/?phase=Failed")
+    window.driver.find_element(By.LINK_TEXT, "b-wrong").click()
+    window.until_text("All jobs")
+    window.driver.back()
+    until(lambda: "b-wrong" in window.text("tbody"), "the list")
+    assert "a-done" not in window.text("tbody")
+    assert window.find(chip)[0].get_attribute("aria-pressed") == "true"
+    window.driver.back()
+    until(lambda: "a-done" in window.text("tbody"), "all jobs")
+    window.driver.find_element(By.XPATH, "//th/button[text()='Job']").click()
+    names = window.texts("tbody tr:not([hidden]) td.name")
+    assert names == sorted(names)
+    assert window.find("th[aria-sort=ascending]")[0].text.startswith("Job")
+    for name in ("a-done", "b-wrong"):
+        cluster.client.delete("chainerjob", name)
 
 
 def test_the_log_can_be_searched(window: Window, cluster: traincrew.LocalCluster) -> None:
@@ -94,10 +189,10 @@ def test_a_scaled_job_is_marked(window: Window, cluster: traincrew.LocalCluster)
     cluster.client.create(job("crew", TRAINING, workers=1))
     window.show(address_of("crew"))
     window.until_text("Running", "h1")
-    until(lambda: len(window.find(".tile")) == 2, "two pods")
+    until(lambda: len(window.find(".few-pod")) == 2, "two pods")
     workers = {"ws0": {"replicas": 3}}
     cluster.client.patch("chainerjob", "crew", {"spec": {"workerSets": workers}})
-    until(lambda: len(window.find(".tile")) == 4, "four pods")
+    until(lambda: len(window.find(".few-pod")) == 4, "four pods")
     window.until_text("ws0 2", ".timeline")
     cluster.client.delete("chainerjob", "crew")
 
@@ -109,8 +204,8 @@ def test_a_job_that_waits_says_why(
     document["spec"]["master"]["template"]["spec"]["containers"][0]["image"] = "nowhere/none:1"
     cluster.client.create(document)
     window.show(address_of("typo"))
-    window.until_text("nowhere/none", ".why-box")
-    window.until_text("What to do:", ".why-box")
+    window.until_text("nowhere/none", ".panel")
+    window.until_text("What to do:", ".panel")
     window.picture("page-why", tmp_path)
     cluster.client.delete("chainerjob", "typo")
 

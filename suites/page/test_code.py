@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-CODE = Path(__file__).parent / "code"
+from .checkers import install, run
+
 STATIC = Path(__file__).parents[2] / "src" / "traincrew" / "cli" / "page" / "static"
 VENDOR = {
     "uPlot.esm.js": "dist/uPlot.esm.js",
@@ -21,23 +20,12 @@ VENDOR = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the checkers, the page, and the types of its library."""
-    if shutil.which("npm") is None:
-        if os.environ.get("TRAINCREW_REQUIRE_REAL_CLUSTER"):
-            pytest.fail("npm is missing", pytrace=False)
-        pytest.skip("the page's code cannot be checked here; missing: npm (Node.js)")
     made = tmp_path_factory.mktemp("page")
-    for file in CODE.iterdir():
-        shutil.copy(file, made)
-    run(made, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
+    install(made)
     shutil.copytree(STATIC, made / "static")
     types = made / "node_modules" / "uplot" / "dist" / "uPlot.d.ts"
     shutil.copy(types, made / "static" / "vendor" / "uPlot.esm.d.ts")
     return made
-
-
-def run(directory: Path, *words: str) -> None:
-    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_types(place: Path) -> None:
@@ -61,3 +49,7 @@ def test_nothing_is_downloaded() -> None:
         text = file.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert "http:" not in text.replace("http://www.w3.org/2000/svg", ""), file.name
         assert "https:" not in text, file.name
+
+
+def test_numbers(place: Path) -> None:
+    run(place, "node", "--test", "points.test.mjs")

@@ -46,6 +46,8 @@ def cluster() -> Iterator[traincrew.LocalCluster]:
 
 def shown(window: Window) -> None:
     window.show(many_pods.address_of("large"))
+    until(lambda: window.find("[role=tab]"), "the parts of the job")
+    window.part("Pods")
     window.until_text("1,000 pods", ".pod-tools")
 
 
@@ -78,6 +80,8 @@ def test_only_rows_that_can_be_seen_are_drawn(window: Window) -> None:
     assert len(window.find(".life")) < 50
     window.driver.execute_script("document.querySelector('.pod-list').scrollTop = 1e6")
     window.until_text("Worker 999", ".pod-list")
+    window.part("Overview")
+    assert len(window.find(".square")) == WORKERS
     window.driver.execute_script("document.querySelector('.timeline').scrollTop = 1e6")
     window.until_text("Worker 999", ".timeline")
     assert len(window.find(".life")) < 50

@@ -69,7 +69,7 @@ def test_an_elastic_job_is_scaled_while_it_trains(
 
         scaled_while_it_trains(window, scale, "page-scaled-real", tmp_path)
         nodes = {node.name for node in user.cluster.nodes}
-        assert {name for name in nodes if name in window.text(".tiles")} == nodes
+        assert {name for name in nodes if name in window.text(".few-pods")} == nodes
         window.driver.get("about:blank")
         assert window.complaints() == []
     finally:

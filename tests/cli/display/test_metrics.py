@@ -69,6 +69,23 @@ def test_what_a_line_says(
 
 
 @pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("epoch 3/20 loss 0.41", ("epoch", 3)),
+        ("Step [100/500], Loss: 0.4100", ("step", 100)),
+        ("iter 7 of 9 loss=1", ("iteration", 7)),
+        ("step 5 loss=1", None),
+        (" 45%|####5     | 9/20 [00:05<00:06,  1.8it/s, loss=0.41]", None),
+    ],
+)
+def test_what_a_line_counts(line: str, count: tuple[str, float] | None) -> None:
+    reading = read(line)
+
+    assert reading is not None
+    assert reading.counted == count
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "",

@@ -36,6 +36,7 @@ _COUNT = re.compile(
     r"\b(epoch|step|iteration|iter)s?\b[ :=]{0,4}\[?(\d{1,12})\]? ?(?:/|of) ?\[?(\d{1,12})\]?",
     re.IGNORECASE,
 )
+_COUNTED = {"epoch": "epoch", "step": "step", "iteration": "iteration", "iter": "iteration"}
 _BAR = re.compile(
     r"(\d{1,3})%\|[^|]{0,200}\| ?(\d{1,12})/(\d{1,12}) "
     r"\[[\d:]{4,12}<([\d:]{4,12}|\?), {0,3}([^\]]{0,400})\]"
@@ -64,11 +65,14 @@ class Reading(NamedTuple):
         metrics: Values by name, in the order of the line; all finite.
         done: Fraction of the training that is done, between 0 and 1; None if not given.
         remaining: Seconds that are left; None if not given.
+        counted: What the program counts, and how many it has done: ``("step", 100)``; None if not
+            given with their total.
     """
 
     metrics: dict[str, float]
     done: float | None = None
     remaining: float | None = None
+    counted: tuple[str, float] | None = None
 
 
 def merged(before: Reading | None, reading: Reading) -> Reading:
@@ -97,11 +101,13 @@ class MetricReader:
             return table
         if bar := _BAR.search(text):
             return _bar(bar)
-        done = _done(text)
+        match = _COUNT.search(text)
+        done = _fraction(int(match[2]), int(match[3])) if match else None
         found = _pairs(_SPOKEN, text) | _pairs(_ASSIGNED, text)
         if done is None and not found.keys() - COUNTERS:
             return None
-        return Reading(_bounded(found), done)
+        counted = (_COUNTED[match[1].lower()], float(match[2])) if match else None
+        return Reading(_bounded(found), done, counted=counted)
 
     def _table(self, text: str) -> Reading | None:
         words = text.split()
@@ -165,11 +171,6 @@ def _seconds(text: str) -> float:
     for part in text.split(":"):
         seconds = seconds * 60 + int(part or 0)
     return seconds
-
-
-def _done(text: str) -> float | None:
-    match = _COUNT.search(text)
-    return _fraction(int(match[2]), int(match[3])) if match else None
 
 
 def _fraction(count: float, total: float) -> float | None:

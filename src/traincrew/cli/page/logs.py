@@ -240,6 +240,8 @@ class JobLogs:
         if reading is not None:
             for metric, value in reading.metrics.items():
                 self._recorder.add(metric, log.source, at, value)
+            if reading.counted is not None and reading.counted[0] not in reading.metrics:
+                self._recorder.add(reading.counted[0], log.source, at, reading.counted[1])
             if reading.done is not None:
                 self._recorder.add("done", log.source, at, reading.done)
         self._changed()

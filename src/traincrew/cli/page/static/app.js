@@ -44,19 +44,50 @@ function setTheme(theme) {
   window.dispatchEvent(new Event("themechange"));
 }
 
+const KEYS = /** @type {[string, string][]} */ ([
+  ["/", "filter the jobs, search the log"], ["j, k", "next and previous job"], ["Enter", "open it"], ["Esc", "leave a field; back to all jobs"],
+  ["1 to 5", "parts of a job"], ["f", "filter the pods"], ["t", "light or dark"], ["?", "these keys"],
+]);
+
+function showKeys() {
+  const dialog = /** @type {HTMLDialogElement} */ (element("dialog", { "aria-label": "Keys" },
+    element("table", {}, element("tbody", {}, ...KEYS.map(([key, what]) =>
+      element("tr", {}, element("td", {}, element("kbd", {}, key)), element("td", {}, what))))),
+    element("form", { method: "dialog" }, element("button", {}, "Close"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/**
+ * Move the focus in the list.
+ * @param {number} step
+ */
+function move(step) {
+  const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("table.jobs tr:not([hidden]) a")]);
+  const now = links.findIndex((link) => link === document.activeElement);
+  links[Math.min(Math.max(now + step, 0), links.length - 1)]?.focus();
+}
+
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   const typing = target.matches("input, select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing) target.blur();
-  if (typing) return;
+  if (typing || document.querySelector("dialog")) return;
   if (event.key === "t") switchTheme();
+  else if (event.key === "?") showKeys();
+  else if (event.key === "j") move(1);
+  else if (event.key === "k") move(-1);
   else if (event.key === "Escape" && location.hash.startsWith("#/job/")) location.hash = "#/";
   else {
     const wanted = [...document.querySelectorAll("[data-shortcut]")].find((each) =>
       each instanceof HTMLElement && each.dataset["shortcut"] === event.key && each.offsetParent !== null);
-    if (wanted instanceof HTMLElement) { event.preventDefault(); wanted.focus(); }
+    if (!(wanted instanceof HTMLElement)) return;
+    event.preventDefault();
+    if (wanted.matches("[role=tab]")) wanted.click();
+    wanted.focus();
   }
 }
 
@@ -64,6 +95,7 @@ async function start() {
   const theme = localStorage.getItem(THEME);
   if (theme) setTheme(theme);
   document.getElementById("theme")?.addEventListener("click", switchTheme);
+  document.getElementById("keys")?.addEventListener("click", showKeys);
   document.addEventListener("keydown", onKey);
   try {
     await begin();

@@ -1,29 +1,46 @@
 // The curves of metrics: one diagram for each metric, one curve for each pod that reports it.
 
-import uPlot from "./vendor/uPlot.esm.js";
-import { element, number, throttled } from "./format.js";
+import { Chart } from "./chart.js";
+import { count, element, throttled } from "./format.js";
+import { COUNTERS, counterOf, isCounted, lineOf, stepAt } from "./points.js";
+
+/**
+ * @typedef {import("./points.js").Series} Series
+ * @typedef {import("./points.js").Axis} Axis
+ */
 
 const MOST_DIAGRAMS = 24;
 const MOST_CURVES = 16;
+const SEARCH_FROM = 12;
 const REPORTED = "reported"; // the source of what is in the status of the job
-const COUNTERS = new Set(["epoch", "epochs", "step", "steps", "iteration", "iterations", "total_steps", "done"]);
-const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626"];
-
-/** @typedef {{metric: string, source: string, at: number[], value: number[]}} Series */
+const AXES = /** @type {Axis[]} */ (["step", "time", "clock"]);
 
 export class Curves {
   constructor() {
-    this.place = element("div", { class: "curves" });
+    this.grid = element("div", { class: "curves" });
+    this.rest = element("p", { class: "faint" });
+    this.search = /** @type {HTMLInputElement} */ (element("input", {
+      type: "search", placeholder: "Find a metric", "aria-label": "Find a metric", hidden: "", oninput: () => this.draw(),
+    }));
+    this.axes = AXES.map((axis) => element("button", { type: "button", onclick: () => this.setAxis(axis) }, axis));
+    this.smooth = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle("smooth") }, "smooth");
+    this.logarithmic = element("button", { type: "button", "aria-pressed": "false", title: "Logarithmic values", onclick: () => this.toggle("logarithmic") }, "log");
+    this.tools = element("div", { class: "curve-options", hidden: "" },
+      element("div", { class: "choice", role: "group", "aria-label": "Horizontal axis" }, ...this.axes), this.smooth, this.logarithmic, this.search);
+    this.none = element("p", { class: "faint card" }, "No metrics yet: they are read from lines such as “epoch 3/20 loss 0.41”.");
+    this.place = element("div", {}, this.tools, this.none, this.grid, this.rest);
     /** @type {Series[]} */
     this.series = [];
     /** @type {[number, string][]} */
     this.marks = [];
-    /** @type {Map<string, {plot: uPlot, count: number, box: HTMLElement}>} */
-    this.plots = new Map();
+    /** @type {Map<string, Chart>} */
+    this.charts = new Map();
+    /** @type {Axis | null} what somebody has chosen */
+    this.axis = null;
+    this.options = { smooth: false, logarithmic: false };
     this.turnedAway = false;
     this.draw = throttled(() => this.drawNow(), 150);
     window.addEventListener("themechange", () => this.rebuild());
-    window.addEventListener("resize", throttled(() => this.resize(), 200));
   }
 
   clear() {
@@ -33,14 +50,10 @@ export class Curves {
   }
 
   rebuild() {
-    for (const { plot } of this.plots.values()) plot.destroy();
-    this.plots.clear();
-    this.place.replaceChildren("No metrics yet: they are read from lines such as “epoch 3/20 loss 0.41”.");
+    for (const chart of this.charts.values()) { chart.clear(); chart.place.remove(); }
+    this.charts.clear();
+    this.none.hidden = false;
     if (this.series.length) this.draw();
-  }
-
-  resize() {
-    for (const { plot, box } of this.plots.values()) plot.setSize({ width: widthOf(box), height: 180 });
   }
 
   /** @param {{again: boolean, names: [string, string][], points: [number, number, number][], turnedAway: boolean}} content */
@@ -65,6 +78,19 @@ export class Curves {
     this.draw();
   }
 
+  /** @param {Axis} axis */
+  setAxis(axis) {
+    this.axis = axis;
+    this.draw();
+  }
+
+  /** @param {"smooth" | "logarithmic"} option */
+  toggle(option) {
+    this.options[option] = !this.options[option];
+    this[option].setAttribute("aria-pressed", String(this.options[option]));
+    this.draw();
+  }
+
   /** How far the training is, by what it prints. */
   progress() {
     /** @type {number | null} */
@@ -86,7 +112,9 @@ export class Curves {
       const now = value[value.length - 1];
       if (metric !== "done" && now !== undefined && !latest.some(([name]) => name === metric)) latest.push([metric, now]);
     }
-    return { done, remaining, latest: latest.slice(0, 8) };
+    // What it counts its steps by comes first.
+    latest.sort(([a], [b]) => Number(COUNTERS.has(b)) - Number(COUNTERS.has(a)));
+    return { done, remaining, latest };
   }
 
   drawNow() {
@@ -98,88 +126,87 @@ export class Curves {
       if (found.length < MOST_CURVES) found.push(each);
       metrics.set(each.metric, found);
     }
-    if (metrics.size && !this.plots.size) this.place.replaceChildren();
-    for (const [metric, group] of [...metrics].slice(0, MOST_DIAGRAMS)) this.drawOne(metric, onceEach(group));
+    const began = Math.min(...this.series.map(({ at }) => at[0] ?? Infinity));
+    const counters = new Map(this.series.map(({ source }) => [source, counterOf(this.series, source)]));
+    const counted = [...metrics.values()].some((group) => group.some(({ source }) => counters.get(source)));
+    const [main] = metrics.values();
+    const axis = this.axis ?? (counted && isCounted(main ?? [], counters) ? "step" : "time");
+    this.drawTools(axis, counted, metrics.size);
+    const wanted = this.search.value.toLowerCase();
+    const found = [...metrics].filter(([metric]) => metric.toLowerCase().includes(wanted));
+    const shown = new Set(found.slice(0, MOST_DIAGRAMS).map(([metric]) => metric));
+    for (const [metric, chart] of this.charts) if (!shown.has(metric)) { chart.clear(); chart.place.remove(); this.charts.delete(metric); }
+    for (const [metric, group] of found.slice(0, MOST_DIAGRAMS)) {
+      const lines = onceEach(group).map((each) => lineOf(each, axis, began, counters.get(each.source)));
+      this.chartOf(metric).draw(lines, this.marksOn(axis, began, counters.get(group[0]?.source ?? "")), { axis, ...this.options });
+    }
+    const more = found.length - shown.size;
+    this.rest.textContent = [more > 0 && `${count(more)} metrics more: find them by name.`, this.turnedAway && "There are more metrics than are kept."].filter(Boolean).join(" ");
+  }
+
+  /** @param {string} metric */
+  chartOf(metric) {
+    const chart = this.charts.get(metric) ?? new Chart(metric);
+    if (!this.charts.has(metric)) {
+      this.charts.set(metric, chart);
+      this.grid.append(chart.place);
+    }
+    return chart;
   }
 
   /**
-   * @param {string} metric
-   * @param {Series[]} group
+   * @param {Axis} axis
+   * @param {boolean} counted whether any program counts its steps
+   * @param {number} metrics how many there are
    */
-  drawOne(metric, group) {
-    const data = /** @type {uPlot.AlignedData} */ (uPlot.join(group.map(({ at, value }) => [at, value])));
-    const known = this.plots.get(metric);
-    if (known && known.count === group.length) {
-      known.plot.setData(data);
-      return;
-    }
-    known?.plot.destroy();
-    const box = known?.box ?? element("section", { class: "curve" }, element("h3", {}, metric));
-    if (!known) this.place.append(box);
-    const axis = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 } };
-    const plot = new uPlot({
-      width: widthOf(box), height: 180,
-      series: [
-        { value: (_, at) => (at ? new Date(at * 1000).toLocaleTimeString() : "") },
-        ...group.map(({ source }, index) => ({
-          label: source, stroke: COLOURS[index % COLOURS.length] ?? "", width: 1.5, spanGaps: true,
-          value: (/** @type {uPlot} */ _, /** @type {number | null} */ value) => (value === null || value === undefined ? "" : number(value)),
-        })),
-      ],
-      axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map(number) }],
-      hooks: { draw: [(drawn) => this.drawMarks(drawn)] },
-    }, data, box);
-    this.plots.set(metric, { plot, count: group.length, box });
+  drawTools(axis, counted, metrics) {
+    this.none.hidden = metrics > 0;
+    this.tools.hidden = metrics === 0;
+    this.search.hidden = metrics < SEARCH_FROM;
+    this.axes.forEach((button, index) => {
+      button.setAttribute("aria-pressed", String(AXES[index] === axis));
+      button.hidden = AXES[index] === "step" && !counted;
+    });
   }
 
-  /** @param {uPlot} plot */
-  drawMarks(plot) {
-    const { ctx, bbox } = plot;
-    ctx.save();
-    ctx.strokeStyle = ctx.fillStyle = colour("--busy");
-    ctx.setLineDash([4, 4]);
-    ctx.textAlign = "left";
-    ctx.font = `${10 * devicePixelRatio}px sans-serif`;
-    for (const [at, text] of this.marks) {
-      const x = plot.valToPos(at, "x", true);
-      if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.fillText(text.slice(0, 24), x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
-    }
-    ctx.restore();
+  /**
+   * @param {Axis} axis
+   * @param {number} began
+   * @param {Series | undefined} counter
+   * @returns {[number, string][]}
+   */
+  marksOn(axis, began, counter) {
+    return this.marks.flatMap(([at, text]) => {
+      const place = axis === "clock" ? at : axis === "time" ? at - began : counter && stepAt(counter, at);
+      return place === undefined ? [] : [/** @type {[number, string]} */ ([place, text])];
+    });
   }
 }
 
 /**
- * Leave out what was reported if the same values were printed: of those, every one is known.
+ * Leave out what was reported if the same values were printed, and ranks that print the same as one before.
  * @param {Series[]} group
  */
 function onceEach(group) {
   const printed = group.filter(({ source }) => source !== REPORTED);
   const [reported] = group.filter(({ source }) => source === REPORTED);
   const [one] = printed;
-  if (!reported || !one || printed.length > 1 || one.at.length < reported.at.length) return group;
+  const same = one !== undefined && printed.slice(1).every(({ value }) => isSame(value, one.value));
+  const kept = same && one ? [printed.length > 1 ? { ...one, source: `${one.source} and ${printed.length - 1} more` } : one] : printed;
+  if (!reported) return kept;
+  if (!one || kept.length > 1 || one.at.length < reported.at.length) return [...kept, reported];
   const values = new Set(one.value);
-  return reported.value.every((each) => values.has(each)) ? printed : group;
+  return reported.value.every((each) => values.has(each)) ? kept : [...kept, reported];
 }
 
 /**
- * Return a colour of the style sheet as a canvas understands it.
- * @param {string} name
+ * Whether two ranks print the same values; one may be a few lines ahead.
+ * @param {number[]} a
+ * @param {number[]} b
  */
-function colour(name) {
-  const probe = element("span", { hidden: "" });
-  probe.style.color = `var(${name})`;
-  document.body.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
-/** @param {HTMLElement} box */
-function widthOf(box) {
-  return Math.max(box.clientWidth - 16, 200);
+function isSame(a, b) {
+  const common = Math.min(a.length, b.length);
+  if (common < 3) return false;
+  for (let index = 0; index < common; index += 1) if (a[index] !== b[index]) return false;
+  return true;
 }

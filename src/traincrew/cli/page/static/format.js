@@ -81,30 +81,6 @@ export function count(value) {
   return value.toLocaleString("en");
 }
 
-/** Tones have a sign as well, for people who do not see the colours. */
-const SIGNS = /** @type {Record<string, string>} */ ({ good: "●", busy: "◐", bad: "✕", plain: "○" });
-const TONES = /** @type {Record<string, string>} */ ({
-  Running: "good", Succeeded: "good", Failed: "bad", Restarting: "bad", Created: "busy", Pending: "busy",
-});
-
-/**
- * Return the tone of a job's phase.
- * @param {string} phase
- */
-export function toneOf(phase) {
-  return TONES[phase] ?? "plain";
-}
-
-/**
- * Return a state with its colour and sign.
- * @param {string} text
- * @param {string} tone
- */
-export function state(text, tone) {
-  const known = tone in SIGNS ? tone : "plain";
-  return element("span", { class: `state ${known}`, "data-sign": SIGNS[known] ?? "" }, text);
-}
-
 /**
  * Set the children of an element without moving those that stay: they keep focus and selection.
  * @param {HTMLElement} parent

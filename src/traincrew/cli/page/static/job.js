@@ -1,20 +1,30 @@
-// One job: its state, roles, timeline, curves, log, events and manifest.
+// One job: its header, what is wrong with it, and its parts: overview, pods, log, events and manifest.
 
 import { Curves } from "./curves.js";
-import { duration, element, number, paced, seconds, state, throttled, toneOf } from "./format.js";
+import { count, duration, element, paced, seconds, throttled } from "./format.js";
+import { Head } from "./head.js";
 import { Log } from "./log.js";
+import { Panel } from "./panel.js";
 import { Pods } from "./pods.js";
-import { prepared } from "./rows.js";
+import { byPlace, labelOf, prepared } from "./rows.js";
 import { send, stream, text } from "./session.js";
+import { Squares } from "./squares.js";
+import { state, toneOfPhase, toneOfPod } from "./states.js";
+import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
 /**
- * @typedef {{kind: string, namespace: string, name: string}} JobName
+ * @typedef {import("./head.js").JobName} JobName
+ * @typedef {import("./rows.js").Row} Row
  * @typedef {{percentage: number | null, remainingSeconds: number | null}} Reported
+ * @typedef {{at: string, kind: string, about: string, reason: string, message: string, count: number}} EventRow
  */
 
-const RUNS_FOR = "Runs for";
 const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
+const FEW_PODS = 8;
+const MANY_PODS = 60;
+const EXPLAINS = -1;
+const LINES_READ = 60;
 
 /**
  * Show a job; return how to leave it.
@@ -25,101 +35,189 @@ const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 export function showJob(place, job, report) {
   document.title = `${job.name} · traincrew`;
   const path = `/jobs/${[job.kind, job.namespace, job.name].map(encodeURIComponent).join("/")}`;
-  /** @type {Map<string, import("./rows.js").Row>} */
-  const known = new Map();
-  /** @type {import("./pods.js").Role[]} */
-  let roles = [];
-  const top = element("div");
-  const why = element("div");
-  const progress = element("div");
-  const timeline = new Timeline();
-  const curves = new Curves();
-  const log = new Log((pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }));
-  const pods = new Pods((shown) => timeline.draw(shown), (pod) => log.show(pod));
-  const events = element("tbody");
-  const manifest = element("pre", { class: "manifest" });
-  place.append(
-    element("p", {}, element("a", { href: "#/" }, "← All jobs")), top, why, progress,
-    element("h2", {}, "Pods"), pods.place,
-    element("h2", {}, "Timeline"), timeline.place,
-    element("h2", {}, "Metrics"), curves.place,
-    element("h2", {}, "Log"), log.place,
-    element("h2", {}, "Events"),
-    element("div", { class: "scroll" }, element("table", { class: "events" }, events)),
-    element("details", { ontoggle: () => void showManifest() }, element("summary", {}, "Manifest"), manifest),
-  );
+  const view = new View(job, path);
+  place.append(view.head.place, view.tabs.bar, view.problems, ...view.tabs.parts.map((part) => part.place));
+  const ticking = setInterval(() => view.tick(), 1000);
+  const end = stream(path, view.handlers(() => clearInterval(ticking)), report);
+  return () => { clearInterval(ticking); view.leave(); end(); };
+}
 
-  async function showManifest() {
+class View {
+  /**
+   * @param {JobName} job
+   * @param {string} path of the job on the server
+   */
+  constructor(job, path) {
+    this.path = path;
+    /** @type {Map<string, Row>} */
+    this.known = new Map();
+    /** @type {import("./pods.js").Role[]} */
+    this.roles = [];
+    this.phase = "";
+    this.ended = false;
+    /** @type {Reported | null} */
+    this.reported = null;
+    /** @type {EventRow[]} */
+    this.latest = [];
+
+    this.head = new Head(job);
+    this.problems = element("div", { class: "problems" });
+    this.panel = new Panel((pod) => this.showLog(pod));
+    this.curves = new Curves();
+    this.timeline = new Timeline();
+    this.log = new Log((pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }));
+    this.pods = new Pods((shown) => this.timeline.draw(shown.length > MANY_PODS ? shown : [...shown].sort(byPlace)), (pod) => this.showLog(pod));
+    this.squares = new Squares((row) => this.showLog(row.pod.name));
+    this.few = element("ul", { class: "few-pods" });
+    this.events = element("tbody");
+    this.manifest = element("pre", { class: "manifest", tabindex: "0", role: "region", "aria-label": "Manifest" });
+    this.smallLog = card("Log", "log-card");
+    this.largeLog = element("div");
+    this.main = element("div", { class: "main" });
+    this.side = element("div", { class: "side" });
+    this.tabs = new Tabs([
+      { name: "Overview", place: this.overview(), shown: () => this.smallLog.append(this.log.place) },
+      { name: "Pods", place: element("div", {}, this.pods.place) },
+      { name: "Log", place: this.largeLog, shown: () => this.largeLog.append(this.log.place) },
+      { name: "Events", place: element("div", { class: "scroll" }, element("table", { class: "events" }, this.events)) },
+      { name: "Manifest", place: element("div", {}, this.manifest), shown: () => void this.showManifest() },
+    ]);
+
+    this.explain = paced(() => this.explainNow(), 500);
+    this.drawPods = throttled(() => this.drawPodsNow(), 100);
+    this.drawEvents = throttled(() => this.drawEventsNow(), 500);
+    this.drawProgress = throttled(() => this.drawProgressNow(), 250);
+  }
+
+  overview() {
+    const pods = card("Pods");
+    pods.append(this.few, this.squares.place);
+    const timeline = card("Timeline");
+    timeline.append(this.timeline.place);
+    this.side.append(pods, timeline);
+    this.main.append(this.curves.place, this.smallLog);
+    return element("div", {}, this.panel.place, element("div", { class: "overview" }, this.main, this.side));
+  }
+
+  /** @param {() => void} clusterEnded */
+  handlers(clusterEnded) {
+    return {
+      begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); },
+      absent: (/** @type {any} */ content) => {
+        this.head.show("absent");
+        this.problems.replaceChildren(...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
+      },
+      problems: (/** @type {string[]} */ content) => this.problems.replaceChildren(...problemsOf(content)),
+      job: (/** @type {any} */ content) => this.onJob(content),
+      pods: (/** @type {{changed: import("./rows.js").PodRow[], removed: string[]}} */ content) => this.onPods(content),
+      series: (/** @type {any} */ content) => { this.curves.add(content); this.drawProgress(); },
+      marks: (/** @type {[number, string][]} */ content) => this.curves.setMarks(content),
+      log: (/** @type {any} */ content) => { this.log.add(content.lines, content.missed); if (this.ended) this.explain(); },
+      events: (/** @type {EventRow[]} */ content) => { this.latest = content; this.drawEvents(); },
+      ended: (/** @type {{at: number}} */ content) => { this.timeline.ended = content.at; clusterEnded(); },
+    };
+  }
+
+  /** @param {any} content */
+  onJob(content) {
+    this.roles = content.roles;
+    this.phase = content.exists ? content.job.phase : "Deleted";
+    this.ended = Boolean(content.job.endedAt);
+    this.reported = content.progress;
+    this.head.show(this.phase, content.job);
+    const behind = content.conditions
+      .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
+      .map((/** @type {any} */ one) => one.message);
+    this.problems.replaceChildren(...problemsOf([...behind, ...content.problems]));
+    this.log.setUnfollowed(content.unfollowed);
+    this.drawProgress();
+    this.drawPods();
+    this.explain();
+  }
+
+  /** @param {{changed: import("./rows.js").PodRow[], removed: string[]}} content */
+  onPods(content) {
+    for (const uid of content.removed) this.known.delete(uid);
+    for (const row of content.changed) this.known.set(row.pod.uid, prepared(row));
+    this.log.offer(content.changed.map((row) => row.pod.name));
+    this.drawPods();
+    this.explain();
+  }
+
+  drawPodsNow() {
+    const rows = [...this.known.values()];
+    this.pods.set(rows);
+    this.tabs.say("Pods", rows.length ? count(rows.length) : "");
+    const few = rows.length < FEW_PODS;
+    this.few.hidden = !few;
+    this.squares.place.hidden = few;
+    if (few) this.few.replaceChildren(...rows.sort(byPlace).map(podOf));
+    else this.squares.draw(this.roles, rows);
+  }
+
+  drawEventsNow() {
+    const warnings = this.latest.filter(({ kind }) => kind === "Warning").length;
+    this.tabs.say("Events", warnings ? count(warnings) : "");
+    this.events.replaceChildren(...this.latest.slice().reverse().map(eventRow));
+  }
+
+  /** What the program has reported goes before what is read from its lines. */
+  drawProgressNow() {
+    const read = this.curves.progress();
+    // Without curves there is room for the log.
+    const beside = this.curves.series.length ? this.side : this.main;
+    if (this.smallLog.parentElement !== beside) beside.append(this.smallLog);
+    const percentage = this.reported?.percentage ?? null;
+    this.head.showProgress({
+      done: percentage === null ? read.done : percentage / 100,
+      remaining: percentage === null ? read.remaining : this.reported?.remainingSeconds ?? null,
+      latest: read.latest,
+    }, this.ended);
+  }
+
+  async explainNow() {
+    if (SELF_EVIDENT.has(this.phase) || this.phase === "Deleted") { this.panel.hide(); return; }
     try {
-      manifest.textContent = await text(`${path}/manifest`);
+      const found = JSON.parse(await text(`${this.path}/why`));
+      const pod = [...this.known.values()].find(({ level }) => level === EXPLAINS)?.pod.name ?? "";
+      this.panel.show(found, toneOfPhase(this.phase), { pod, lines: pod ? this.log.lastOf(pod, LINES_READ) : [] });
+    } catch { /* the job is gone: its state says so */ }
+  }
+
+  async showManifest() {
+    try {
+      this.manifest.textContent = await text(`${this.path}/manifest`);
     } catch (error) {
-      manifest.textContent = error instanceof Error ? error.message : String(error);
+      this.manifest.textContent = error instanceof Error ? error.message : String(error);
     }
   }
 
-  let phase = "";
-  /** @type {Reported | null} */
-  let reported = null;
-  const explain = paced(async () => {
-    if (SELF_EVIDENT.has(phase)) { why.replaceChildren(); return; }
-    try {
-      why.replaceChildren(...explanation(JSON.parse(await text(`${path}/why`))));
-    } catch { /* the job is gone: its state says so */ }
-  }, 500);
-  const drawPods = throttled(() => pods.set(roles, [...known.values()]), 100);
-  /** @type {any[]} */
-  let latest = [];
-  const drawEvents = throttled(() => events.replaceChildren(...latest.slice().reverse().map(eventRow)), 500);
-  const redraw = setInterval(() => {
-    timeline.redraw();
-    const age = /** @type {HTMLElement | null} */ (top.querySelector("[data-began]"));
-    const began = Number(age?.dataset["began"]);
-    if (age && began) age.textContent = duration(Date.now() / 1000 - began);
-    for (const each of /** @type {NodeListOf<HTMLElement>} */ (events.querySelectorAll("[data-at]"))) {
+  /** @param {string} pod */
+  showLog(pod) {
+    this.tabs.choose("Log");
+    this.log.show(pod);
+  }
+
+  tick() {
+    this.timeline.redraw();
+    this.head.tick();
+    for (const each of /** @type {NodeListOf<HTMLElement>} */ (this.events.querySelectorAll("[data-at]"))) {
       each.textContent = ago(Number(each.dataset["at"]));
     }
-  }, 1000);
+  }
 
-  const end = stream(path, {
-    begin: () => { known.clear(); curves.clear(); log.clear(); },
-    absent: (content) => {
-      top.replaceChildren(heading(job, "absent", "plain"),
-        ...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
-    },
-    problems: (content) => top.replaceChildren(heading(job, "…", "plain"), ...problemsOf(content)),
-    job: (content) => {
-      roles = content.roles;
-      phase = content.exists ? content.job.phase : "";
-      reported = content.progress;
-      progress.replaceChildren(...progressOf(curves, reported));
-      top.replaceChildren(...headOf(job, content));
-      log.setUnfollowed(content.unfollowed);
-      drawPods();
-      explain();
-    },
-    pods: (content) => {
-      for (const uid of content.removed) known.delete(uid);
-      for (const row of content.changed) known.set(row.pod.uid, prepared(row));
-      log.offer(content.changed.map((/** @type {import("./rows.js").PodRow} */ row) => row.pod.name));
-      drawPods();
-      explain();
-    },
-    series: (content) => { curves.add(content); progress.replaceChildren(...progressOf(curves, reported)); },
-    marks: (content) => curves.setMarks(content),
-    log: (content) => log.add(content.lines, content.missed),
-    events: (content) => { latest = content; drawEvents(); },
-    ended: (content) => { timeline.ended = content.at; clearInterval(redraw); },
-  }, report);
-  return () => { clearInterval(redraw); curves.clear(); log.leave(); end(); };
+  leave() {
+    this.curves.clear();
+    this.log.leave();
+  }
 }
 
 /**
- * @param {JobName} job
- * @param {string} word
- * @param {string} tone
+ * @param {string} title
+ * @param {string} [name] another class
  */
-function heading(job, word, tone) {
-  return element("h1", {}, job.name, " ", state(word, tone));
+function card(title, name = "") {
+  return element("section", { class: `card ${name}`.trim() }, element("h2", {}, title));
 }
 
 /** @param {string[]} texts */
@@ -127,66 +225,13 @@ function problemsOf(texts) {
   return texts.map((each) => element("p", { class: "problem" }, each));
 }
 
-/**
- * What the job waits for, or why it failed, in plain words.
- * @param {{text: string, evidence: string[], fix: string}} found
- */
-function explanation({ text: words, evidence, fix }) {
-  return [element("section", { class: "why-box" },
-    element("p", {}, words),
-    element("ul", { class: "faint" }, ...evidence.map((each) => element("li", {}, each))),
-    fix && element("p", {}, element("strong", {}, "What to do: "), fix))];
-}
-
-/**
- * @param {JobName} job
- * @param {any} content
- */
-function headOf(job, content) {
-  const summary = content.job;
-  const phase = content.exists ? summary.phase : "Deleted";
-  const began = seconds(summary.startedAt ?? summary.createdAt);
-  const ended = seconds(summary.endedAt) ?? Date.now() / 1000;
-  const facts = /** @type {[string, string | number][]} */ ([
-    ["Kind", summary.kind], ["Namespace", summary.namespace], ["Ready", summary.endedAt ? "–" : `${summary.ready} of ${summary.desired}`],
-    ["Restarts", summary.restarts], [summary.endedAt ? "Took" : RUNS_FOR, began === null ? "" : duration(ended - began)],
-  ]);
-  const why = toneOf(phase) === "good" ? summary.message : [summary.reason, summary.message].filter(Boolean).join(": ");
-  const behind = content.conditions
-    .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
-    .map((/** @type {any} */ one) => one.message);
-  return [
-    heading(job, phase, toneOf(phase)),
-    element("p", { class: toneOf(phase) === "bad" ? "problem" : "faint" }, why),
-    element("dl", { class: "facts" }, ...facts.map(([title, value]) =>
-      element("div", {}, element("dt", {}, title),
-        element("dd", title === RUNS_FOR ? { "data-began": String(began ?? "") } : {}, value)))),
-    ...problemsOf([...behind, ...content.problems]),
-  ];
-}
-
-/**
- * What the program has reported goes before what is read from its lines.
- * @param {Curves} curves
- * @param {Reported | null} reported
- */
-function progressOf(curves, reported) {
-  const read = curves.progress();
-  const percentage = reported?.percentage ?? null;
-  const done = percentage === null ? read.done : percentage / 100;
-  const remaining = percentage === null ? read.remaining : reported?.remainingSeconds ?? null;
-  const latest = read.latest;
-  const parts = [];
-  if (done !== null) {
-    const left = remaining === null || done >= 1 ? "" : `, about ${duration(remaining)} left`;
-    parts.push(element("p", {}, `${Math.round(done * 100)} % done${left}`),
-      element("progress", { value: String(done), max: "1", "aria-label": "Progress" }));
-  }
-  if (latest.length) {
-    parts.push(element("dl", { class: "facts" }, ...latest.map(([name, value]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, number(value))))));
-  }
-  return parts;
+/** @param {Row} row */
+function podOf(row) {
+  const { pod, life, level } = row;
+  const restarts = pod.restarts ? `${count(pod.restarts)} ${pod.restarts === 1 ? "restart" : "restarts"}` : "";
+  const words = [pod.state, pod.behind, restarts].filter(Boolean).join(", ");
+  return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
+    element("span", { class: "place" }, labelOf(row)), state(words, toneOfPod(pod)), element("span", { class: "faint node" }, pod.node || "no node yet"));
 }
 
 /** @param {number} at */
@@ -194,13 +239,13 @@ function ago(at) {
   return `${duration(Date.now() / 1000 - at)} ago`;
 }
 
-/** @param {{at: string, kind: string, about: string, reason: string, message: string, count: number}} event */
+/** @param {EventRow} event */
 function eventRow(event) {
   const then = seconds(event.at);
   const times = event.count > 1 ? ` ×${event.count}` : "";
   return element("tr", {},
     then === null ? element("td") : element("td", { class: "number faint", "data-at": String(then) }, ago(then)),
-    element("td", {}, state(event.reason + times, event.kind === "Warning" ? "bad" : "plain")),
+    element("td", {}, event.kind === "Warning" ? state(event.reason + times, "bad") : event.reason + times),
     element("td", { class: "faint" }, event.about),
     element("td", { class: "why" }, event.message));
 }

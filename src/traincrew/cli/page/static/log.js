@@ -34,7 +34,7 @@ export class Log {
     this.end = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", checked: "", onchange: () => this.draw() }));
     this.count = element("span", { class: "faint", role: "status" });
     this.problem = element("div");
-    this.box = element("div", { class: "log", tabindex: "0", "aria-label": "Log" });
+    this.box = element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Log" });
     this.rows = new VisibleRows(this.box, LINE, (index) => this.lineAt(index));
     this.place = element("div", {},
       element("div", { class: "tools" }, this.search, this.pod, this.names, element("label", {}, this.end, " Follow"), this.count),
@@ -82,8 +82,21 @@ export class Log {
   show(name) {
     this.pod.value = name;
     this.choosePod();
-    this.place.scrollIntoView({ block: "start" });
     this.box.focus({ preventScroll: true });
+  }
+
+  /**
+   * Return the last lines of a pod.
+   * @param {string} pod
+   * @param {number} most
+   */
+  lastOf(pod, most) {
+    const found = [];
+    for (let index = this.lines.length - 1; index >= 0 && found.length < most; index -= 1) {
+      const [, from, text] = /** @type {Line} */ (this.lines[index]);
+      if (from === pod || from.startsWith(`${pod}/`)) found.push(text);
+    }
+    return found.reverse();
   }
 
   choosePod() {

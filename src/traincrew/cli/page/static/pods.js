@@ -1,15 +1,16 @@
-// The pods of a job: a tile for each, or, if there are many, counts and a list with those first that are not well.
+// The pods of a job as a list that can be filtered, with those first that are not well.
 
-import { arrange, count, element, state, throttled } from "./format.js";
-import { BEHIND, byPlace, labelOf, RESTARTED, toneOf, TONES } from "./rows.js";
+import { arrange, count, element, throttled } from "./format.js";
+import { BEHIND, byPlace, labelOf, RESTARTED } from "./rows.js";
+import { state, toneOfPod } from "./states.js";
 import { VisibleRows } from "./visible.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
+ * @typedef {import("./states.js").Tone} Tone
  * @typedef {{name: string, desired: number, ready: number}} Role
  */
 
-const MANY_PODS = 60;
 const ROW = 30;
 const MOST_STATES = 12;
 /** What pods can be besides their state, with the level of those that are only that. */
@@ -29,8 +30,6 @@ export class Pods {
     this.rows = [];
     /** @type {Row[]} those that the filter lets through */
     this.shown = [];
-    /** @type {Role[]} */
-    this.roles = [];
     this.changed = changed;
     this.showLog = showLog;
     this.wanted = "";
@@ -45,44 +44,27 @@ export class Pods {
     this.count = element("span", { class: "faint", role: "status" });
     this.tools = element("div", { class: "pod-tools" }, this.search, this.count);
     this.states = element("div", { class: "states", role: "group", "aria-label": "Pods by state" });
-    this.summary = element("div");
     this.box = element("div", { class: "pod-list", tabindex: "0", role: "list", "aria-label": "Pods, those first that are not well" });
     this.list = new VisibleRows(this.box, ROW, (index) => this.rowAt(index));
-    this.place = element("div", {}, this.summary, this.states, this.tools, this.box);
+    this.place = element("div", {}, this.states, this.tools, this.box);
     this.say = throttled(() => this.drawCount(), 500);
     this.choose();
   }
 
-  get many() {
-    return this.rows.length > MANY_PODS;
-  }
-
-  /**
-   * @param {Role[]} roles
-   * @param {Row[]} rows
-   */
-  set(roles, rows) {
-    this.roles = roles;
-    this.rows = rows.sort(rows.length > MANY_PODS ? (a, b) => a.level - b.level || byPlace(a, b) : byPlace);
+  /** @param {Row[]} rows */
+  set(rows) {
+    this.rows = rows.sort((a, b) => a.level - b.level || byPlace(a, b));
     this.choose();
   }
 
   choose() {
-    const words = this.many ? this.search.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
-    const state = this.many ? this.wanted : "";
-    this.shown = this.rows.filter((row) => words.every((word) => row.text.includes(word)) && (!state || isIn(row, state)));
+    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.shown = this.rows.filter((row) => words.every((word) => row.text.includes(word)) && (!this.wanted || isIn(row, this.wanted)));
     this.draw();
     this.changed(this.shown);
   }
 
   draw() {
-    const { many } = this;
-    this.tools.hidden = this.states.hidden = this.box.hidden = !many;
-    if (!many) {
-      this.summary.replaceChildren(...tilesOf(this.roles, this.rows));
-      return;
-    }
-    this.summary.replaceChildren(...this.roles.map((role) => barOf(role, this.rows)));
     this.drawStates();
     const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest(".pod-row"));
     this.list.show(this.shown.length);
@@ -102,19 +84,19 @@ export class Pods {
   }
 
   drawStates() {
-    /** @type {Map<string, {tone: string, count: number, level: number}>} */
+    /** @type {Map<string, {tone: Tone, count: number, level: number}>} */
     const states = new Map();
     for (const { pod, level } of this.rows) {
       const found = states.get(pod.state);
-      if (!found) states.set(pod.state, { tone: toneOf(pod), count: 1, level });
+      if (!found) states.set(pod.state, { tone: toneOfPod(pod), count: 1, level });
       else {
         found.count += 1;
-        if (level > found.level) Object.assign(found, { tone: toneOf(pod), level });
+        if (level > found.level) Object.assign(found, { tone: toneOfPod(pod), level });
       }
     }
     for (const { name, level, is } of MORE_STATES) {
       const number = this.rows.filter(({ pod }) => is(pod)).length;
-      if (number) states.set(name, { tone: "busy", count: number, level });
+      if (number) states.set(name, { tone: "wait", count: number, level });
     }
     const sorted = [...states].sort(([, a], [, b]) => a.level - b.level || b.count - a.count).slice(0, MOST_STATES);
     if (this.wanted && !sorted.some(([name]) => name === this.wanted)) {
@@ -125,7 +107,7 @@ export class Pods {
 
   /**
    * @param {string} name
-   * @param {string} tone
+   * @param {Tone} tone
    * @param {number} number
    */
   buttonOf(name, tone, number) {
@@ -158,7 +140,7 @@ export class Pods {
   rowOf(row) {
     const { pod, life } = row;
     return element("div", { class: `pod-row${life.goneAt ? " gone" : ""}`, role: "listitem", "data-uid": pod.uid, title: titleOf(row) },
-      state(wordsOf(pod), toneOf(pod)),
+      state(wordsOf(pod), toneOfPod(pod)),
       element("span", { class: "place" }, labelOf(row)),
       element("span", { class: "optional" }, pod.name),
       element("span", { class: "optional faint" }, pod.node || "no node yet"),
@@ -201,48 +183,4 @@ function restartsOf({ restarts }) {
 function titleOf({ pod }) {
   const more = moreOf(pod);
   return `${pod.name}: ${pod.state}${more ? ` (${more})` : ""}${pod.node ? ` on ${pod.node}` : ""}`;
-}
-
-/** @param {Role} role */
-function titleOfRole({ name, ready, desired }) {
-  return element("h3", {}, `${name} `, element("span", { class: "faint" }, `${count(ready)} of ${count(desired)} ready`));
-}
-
-/**
- * @param {Role[]} roles
- * @param {Row[]} rows
- */
-function tilesOf(roles, rows) {
-  return roles.flatMap((role) => [titleOfRole(role),
-    element("ul", { class: "tiles" }, ...rows.filter((row) => row.role === role.name).map(tileOf))]);
-}
-
-/** @param {Row} row */
-function tileOf(row) {
-  const { pod, life } = row;
-  const attempt = pod.attempt > 1 ? `, attempt ${pod.attempt}` : "";
-  const tone = toneOf(pod);
-  return element("li", { class: `tile ${tone}${life.goneAt ? " gone" : ""}`, title: titleOf(row) },
-    state(`${pod.rank}${attempt}`, tone),
-    element("div", { class: "more" }, [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ")),
-    element("div", { class: "more faint" }, pod.node || "no node yet"));
-}
-
-/**
- * The states of a role in proportion; the numbers are beside it, so it is a picture only.
- * @param {Role} role
- * @param {Row[]} rows
- */
-function barOf(role, rows) {
-  /** @type {Map<string, number>} */
-  const tones = new Map(TONES.map((tone) => [tone, 0]));
-  for (const row of rows) {
-    if (row.role === role.name && !row.life.goneAt) tones.set(toneOf(row.pod), (tones.get(toneOf(row.pod)) ?? 0) + 1);
-  }
-  const parts = [...tones].filter(([, number]) => number).map(([tone, number]) => {
-    const part = element("span", { class: tone });
-    part.style.flexGrow = String(number);
-    return part;
-  });
-  return element("div", {}, titleOfRole(role), element("div", { class: "bar", "aria-hidden": "true" }, ...parts));
 }

@@ -17,7 +17,6 @@ import { seconds } from "./format.js";
 
 export const RESTARTED = "restarted";
 export const BEHIND = "behind";
-export const TONES = ["bad", "busy", "plain", "good"];
 
 /**
  * Prepare a pod once, instead of each time when it is drawn.
@@ -54,13 +53,4 @@ export function timesOf(life) {
     created: seconds(life.createdAt), scheduled: seconds(life.scheduledAt), ready: seconds(life.readyAt),
     ended: seconds(life.goneAt) ?? runs[runs.length - 1]?.to ?? null, runs,
   };
-}
-
-/**
- * Return the tone of a pod: that of its state, but one that is only running is not well if the others wait for it.
- * @param {Pod} pod
- */
-export function toneOf(pod) {
-  if (pod.behind && pod.tone === "good") return "busy";
-  return TONES.includes(pod.tone) ? pod.tone : "plain";
 }

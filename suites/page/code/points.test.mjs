@@ -1,0 +1,64 @@
+// The numbers behind the curves: run by suites/page/test_code.py.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
+
+const series = (metric, source, at, value) => ({ metric, source, at, value });
+
+test("a value belongs to the last step that was counted until then", () => {
+  const counter = series("step", "a", [10, 20, 30], [100, 200, 300]);
+  assert.equal(stepAt(counter, 9.9), undefined);
+  assert.equal(stepAt(counter, 10), 100);
+  assert.equal(stepAt(counter, 29.9), 200);
+  assert.equal(stepAt(counter, 99), 300);
+});
+
+test("steps are counted by the finest counter of the same source", () => {
+  const all = [series("epoch", "a", [1], [1]), series("step", "a", [1], [7]), series("epoch", "b", [1], [3])];
+  assert.equal(counterOf(all, "a").metric, "step");
+  assert.equal(counterOf(all, "b").metric, "epoch");
+  assert.equal(counterOf(all, "c"), undefined);
+});
+
+test("each axis has its places", () => {
+  const loss = series("loss", "a", [100, 110, 120], [3, 2, 1]);
+  const counter = series("step", "a", [100, 110, 120], [5, 10, 15]);
+  assert.deepEqual(lineOf(loss, "clock", 90, counter).x, [100, 110, 120]);
+  assert.deepEqual(lineOf(loss, "time", 90, counter).x, [10, 20, 30]);
+  assert.deepEqual(lineOf(loss, "step", 90, counter).x, [5, 10, 15]);
+  assert.deepEqual(lineOf(loss, "step", 90, undefined).x, [10, 20, 30]);
+});
+
+test("what an attempt repeats replaces what there was", () => {
+  const counter = series("step", "a", [1, 2, 3, 4, 5], [10, 20, 30, 20, 30]);
+  const loss = series("loss", "a", [1, 2, 3, 4, 5], [5, 4, 3, 4.5, 3.5]);
+  assert.deepEqual(lineOf(loss, "step", 0, counter), { source: "a", x: [10, 20, 30], y: [5, 4.5, 3.5] });
+});
+
+test("steps are an axis if most values have one of their own", () => {
+  const loss = series("loss", "a", [1, 2, 3, 4], [4, 3, 2, 1]);
+  assert.equal(isCounted([loss], new Map([["a", series("step", "a", [1, 2, 3, 4], [1, 2, 3, 4])]])), true);
+  assert.equal(isCounted([loss], new Map([["a", series("epoch", "a", [1], [1])]])), false);
+  assert.equal(isCounted([loss], new Map([["a", undefined]])), false);
+  assert.equal(isCounted([], new Map()), false);
+});
+
+test("smoothing begins at the first value and ends at a constant one", () => {
+  const [first, second] = smoothed([4, 0], 0.6);
+  assert.equal(first, 4);
+  assert.ok(Math.abs(second - (0.6 * 0.4 * 4) / (0.6 * 0.4 + 0.4)) < 1e-12);
+  assert.ok(smoothed(Array(50).fill(7), 0.6).every((each) => Math.abs(each - 7) < 1e-9));
+});
+
+test("the best value is the smallest of a loss, the largest of an accuracy, none of others", () => {
+  const lines = [{ source: "a", x: [1, 2], y: [3, 1] }, { source: "b", x: [1, 2], y: [0.5, 4] }];
+  assert.deepEqual(bestOf("validation loss", lines), { value: 0.5, x: 1 });
+  assert.deepEqual(bestOf("accuracy", lines), { value: 4, x: 2 });
+  assert.equal(bestOf("learning rate", lines), null);
+});
+
+test("a table has a row for each place and a column for each source", () => {
+  const lines = [{ source: "worker-0", x: [1, 2], y: [0.5, 0.25] }, { source: "=a,b", x: [2, 3], y: [9, 8] }];
+  assert.equal(csvOf("step", lines), 'step,worker-0,"=a,b"\n1,0.5,\n2,0.25,9\n3,,8\n');
+});
