@@ -73,6 +73,8 @@ class List {
   constructor() {
     /** @type {Map<string, Shown>} */
     this.rows = new Map();
+    /** @type {Map<string, HTMLElement>} */
+    this.buttons = new Map();
     this.choice = choiceOf(location.hash);
     this.body = element("tbody");
     this.count = element("span", { class: "faint", role: "status" });
@@ -188,17 +190,28 @@ class List {
     this.drawMenusSoon();
   }
 
+  /**
+   * Return the button of a phase, the same each time: it keeps the focus, and a click that has begun.
+   * @param {string} phase
+   * @param {number} number
+   */
+  chip(phase, number) {
+    const made = this.buttons.get(phase) ?? element("button", {
+      type: "button", "data-phase": phase, onclick: () => this.choose("phase", this.choice.phase === phase ? "" : phase),
+    });
+    this.buttons.set(phase, made);
+    made.setAttribute("aria-pressed", String(this.choice.phase === phase));
+    const text = `${phase} ${count(number)}`;
+    if (made.textContent !== text) made.replaceChildren(state(text, toneOfPhase(phase)));
+    return made;
+  }
+
   drawMenus() {
     const jobs = [...this.rows.values()].map(({ summary }) => summary);
     const phases = counted(jobs.map(({ phase }) => phase));
     if (this.choice.phase && !phases.has(this.choice.phase)) phases.set(this.choice.phase, 0);
     const sorted = [...phases].sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b));
-    const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset["phase"];
-    this.chips.replaceChildren(...sorted.map(([phase, number]) => element("button", {
-      type: "button", "data-phase": phase, "aria-pressed": String(this.choice.phase === phase),
-      onclick: () => this.choose("phase", this.choice.phase === phase ? "" : phase),
-    }, state(`${phase} ${count(number)}`, toneOfPhase(phase)))));
-    if (focused) /** @type {HTMLElement | null} */ (this.chips.querySelector(`[data-phase="${CSS.escape(focused)}"]`))?.focus();
+    arrange(this.chips, sorted.map(([phase, number]) => this.chip(phase, number)));
     offer(this.kind, counted(jobs.map(({ kind }) => kind)), this.choice.kind);
     offer(this.namespace, counted(jobs.map(({ namespace }) => namespace)), this.choice.namespace);
   }
