@@ -10,7 +10,7 @@ import msgspec
 from traincrew.api.meta import parse_time
 from traincrew.plan.shared import advancing, lifecycle, pods
 from traincrew.plan.shared.facts import JobFacts, Spec
-from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
+from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress, Suspension
 from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         *,
         outcome: Outcome | None = None,
         progress: Progress | None = None,
-        suspend: str | None = None,
-        released: str = "",
+        suspend: Suspension | None = None,
         active_pods: int = 0,
     ) -> AnyStatus:
         """Return the status after this reconcile."""
@@ -54,7 +53,6 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
             now=self.now,
             outcome=outcome,
             suspend=suspend,
-            released=released,
             active_pods=active_pods,
             progress=progress,
             advance=advance,

@@ -151,8 +151,8 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
                 self.observed,
                 self.owner,
                 self.policy(spec).scheduling_policy,
-                size=self.gang_size(spec),
-                templates=self.pod_templates(spec),
+                size=lambda: self.gang_size(spec),
+                templates=lambda: self.pod_templates(spec),
             )
         return self._gang
 

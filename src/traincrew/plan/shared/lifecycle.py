@@ -152,6 +152,20 @@ class Outcome(Struct, frozen=True, kw_only=True):
     probed_at: str | None = None
 
 
+class Suspension(Struct, frozen=True, kw_only=True):
+    """Why a job has no pods although it has not ended.
+
+    Attributes:
+        field: The field of the user that says so; empty if it is something else.
+        reason: The reason, as one word in CamelCase; the kind's own if it is the user.
+        text: Why, for people, if it is not the user.
+    """
+
+    field: str = ""
+    reason: str = ""
+    text: str = ""
+
+
 class Progress(Struct, frozen=True, kw_only=True):
     """The state of a job that has not ended: running, restarting, or neither and why."""
 
@@ -191,8 +205,7 @@ def advance(
     generation: int,
     now: datetime,
     outcome: Outcome | None = None,
-    suspend: str | None = None,
-    released: str = "",
+    suspend: Suspension | None = None,
     active_pods: int = 0,
     progress: Progress | None = None,
     advance: advancing.Advance | None = None,
@@ -205,8 +218,7 @@ def advance(
         generation: Generation of the spec that was reconciled.
         now: Time of transitions.
         outcome: How the job ended, if it did.
-        suspend: The field by which the job is suspended, if it is.
-        released: Why its pods were released, if that is what suspends it.
+        suspend: Why the job has no pods, if it is to have none.
         active_pods: Number of pods that still hold resources.
         progress: The state of the job; not needed with an outcome.
         advance: Whether the reports of its program advance, if something is said of it.
@@ -225,7 +237,7 @@ def advance(
     if outcome is not None:
         _finish(after, outcome, stamp)
     elif suspend is not None:
-        _suspend(after, kind, suspend, active_pods, stamp, released=released)
+        _suspend(after, kind, suspend, active_pods, stamp)
     else:
         assert progress is not None
         _progress(after, kind, progress, stamp)
@@ -272,18 +284,16 @@ def with_late_edit(status: AnyStatus, generation: int, now: datetime) -> AnyStat
     return after
 
 
-def _suspend(
-    status: Status, kind: str, field: str, active_pods: int, stamp: str, *, released: str = ""
-) -> None:
-    reason = RELEASED if released else f"{kind}Suspended"
-    if released:
-        _set(status, SUSPENDED, True, stamp, reason=reason, message=released)
+def _suspend(status: Status, kind: str, suspend: Suspension, active_pods: int, stamp: str) -> None:
+    reason = suspend.reason or f"{kind}Suspended"
+    if suspend.text:
+        _set(status, SUSPENDED, True, stamp, reason=reason, message=suspend.text)
     elif active_pods:
         text = f"Waiting for {pods.quantity(active_pods, 'pod')} to end."
         _set(status, SUSPENDED, True, stamp, reason="Draining", message=text)
     else:
         _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
-    text = released or f"{field} is true."
+    text = suspend.text or f"{suspend.field} is true."
     _set(status, RUNNING, False, stamp, reason=reason, message=text)
     for other in (RESTARTING, *status.more_conditions):
         if status.condition(other) is not None:

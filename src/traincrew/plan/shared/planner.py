@@ -6,7 +6,7 @@ invalid            -> Failed, with the field and the fix
 spec incomplete    -> write what the kind's contract wants there
 ended by itself    -> Succeeded or Failed, and the cleanup
 past a limit       -> Failed: the back-off limit, the deadline
-suspended          -> delete the pods
+held               -> delete the pods: the user suspends the job, or something else holds it
 no progress        -> another attempt, or Failed
 not started        -> Failed, when the time to start is over or the API never accepts a child
 else               -> the children that the kind wants, once no earlier ones are in the way
@@ -17,7 +17,6 @@ refused writes are handled here, and how long to wait for each of them.
 
 from __future__ import annotations
 
-# Over 400 lines: the decisions for a job, one after the other; each needs what the others found.
 import re
 from datetime import timedelta
 
@@ -28,10 +27,10 @@ from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, default_policy
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
-from traincrew.plan.shared.assembly import PlanAssembly, first
+from traincrew.plan.shared.assembly import first
 from traincrew.plan.shared.facts import Spec, refusal_text
 from traincrew.plan.shared.gangs.job import READ_SECONDS, WAITING
-from traincrew.plan.shared.gangs.releasing import GangRelease
+from traincrew.plan.shared.holds import Holding
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     Confirm,
@@ -54,7 +53,7 @@ _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
 
 
-class JobPlanner(PlanAssembly[Spec, AnyStatus]):
+class JobPlanner(Holding[Spec, AnyStatus]):
     """Decides what one job needs next."""
 
     def plan(self) -> Decision:
@@ -79,10 +78,10 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return SpecPatch(patch)
         if not found and (question := self.gang(spec).question()) is not None:
             return question
-        released = self._release(spec) if not found else None
-        if released is not None and released.asks:
-            return Confirm()
-        if released is not None and released.text:
+        hold = self.hold_of(spec, found)
+        if isinstance(hold, Confirm):
+            return hold
+        if hold is not None:
             spec = self.suspended(spec)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
             return Confirm(unseen=self.unseen(spec))
@@ -90,30 +89,13 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return LogQuery(logs)
         if (outcome := self._outcome(spec, found)) is not None:
             return self._plan_end(spec, outcome)
-        if self.policy(spec).suspend:
-            return self._plan_suspended(spec, released)
-        plan = self._plan_active(spec, found)
-        return released.applied(plan) if released is not None else plan
-
-    def _release(self, spec: Spec) -> GangRelease:
-        """Decide whether the pods are released, because only some of them have found room."""
-        return GangRelease(
-            self.observed,
-            self.stored,
-            self.gang(spec),
-            self.now,
-            suspended=self.policy(spec).suspend,
-            trains=self.trains(spec),
-        )
+        if hold is not None:
+            return self.plan_held(spec, hold)
+        return self.not_held(self._plan_active(spec, found))
 
     @property
     def _default_policy(self) -> CommonPolicy:
         return default_policy(self.definition.spec)
-
-    @property
-    def _policy_field(self) -> str:
-        """Path of the run policy, for messages."""
-        return "spec" if issubclass(self.definition.spec, CommonPolicy) else "spec.runPolicy"
 
     def _unread_logs(self) -> tuple[LogKey, ...]:
         """Return logs to read of the first pods that failed; others probably failed as a result."""
@@ -148,7 +130,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         ):
             return None
         times = pods.quantity(attempts.failures + attempts.restarts, "time")
-        limit = f"{self._policy_field}.backoffLimit: {attempts.limit}"
+        limit = f"{self.policy_field}.backoffLimit: {attempts.limit}"
         text = attempts.message or f"The program has failed {times} ({limit})."
         if attempts.stalled:
             return self.failure(
@@ -166,7 +148,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
     def deadline_text(self, policy: CommonPolicy) -> str:
         """Return what is said of a job that exceeded its deadline."""
         seconds = policy.active_deadline_seconds
-        field = f"{self._policy_field}.activeDeadlineSeconds"
+        field = f"{self.policy_field}.activeDeadlineSeconds"
         return f"The job was active for {seconds} s ({field})."
 
     def _plan_end(self, spec: Spec, outcome: Outcome, numbers: AnyStatus | None = None) -> Plan:
@@ -259,22 +241,6 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
     def _restarts(self, name: str) -> int:
         before = self.stored.replica_statuses.get(name)
         return before.restarts if before is not None else 0
-
-    def _plan_suspended(self, spec: Spec, released: GangRelease | None) -> Plan:
-        numbers = self.status_with_counts(spec, wanted=False)
-        active = sum(pod.active for pod in self.observed.pods)
-        field = f"{self._policy_field}.suspend"
-        text = released.text if released is not None else ""
-        at, count = released.stamp if released is not None else ("", 0)
-        numbers.gang_released_at, numbers.gang_releases = at, count
-        status = self.advance(numbers, suspend=field, released=text, active_pods=active)
-        plan = Plan(status=self.document(status))
-        self.suspend(plan, spec)
-        plan.events = self.transitions(status)
-        if released is not None:
-            plan.requeue_after = released.seconds
-            plan.events += released.events
-        return self.complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
         plan = Plan(status=self.document(status))
@@ -419,5 +385,5 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         was_synced = self.stored.condition(lifecycle.SYNCED) is None
         if was_synced and status.observed_generation == self.stored.observed_generation:
             return []
-        path = f"{self._policy_field}.schedulingPolicy"
+        path = f"{self.policy_field}.schedulingPolicy"
         return [*self.events_on_spec_change(spec), *self.gang(spec).warnings(path)]
