@@ -297,6 +297,7 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
             "gangReleases": count
             | {"description": "How often the pods were released, for lack of others."},
             "gangReleasedAt": time | {"description": "When, until they are created again."},
+            "queue": _queue_schema(),
             "podRecords": {
                 "description": (
                     "For use by the operator only: the pods whose restarts have been counted, one"
@@ -308,6 +309,28 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                 "additionalProperties": {"type": "string"},
             },
             **copy.deepcopy(own.fields),
+        },
+    }
+
+
+def _queue_schema() -> dict[str, Any]:
+    """Return the schema of what is known of the queue of a job."""
+
+    def text(description: str) -> dict[str, str]:
+        return {"type": "string", "description": description}
+
+    return {
+        "description": "The queue of the job, if its label asks for one.",
+        "type": "object",
+        "properties": {
+            "name": text("Name of the LocalQueue."),
+            "workload": text("Name of the Workload, as long as it may have quota."),
+            "clusterQueue": text("Name of the ClusterQueue that has admitted the job."),
+            "admitted": {
+                "description": "Number of pods of each set that were admitted, if not all were.",
+                "type": "object",
+                "additionalProperties": {"type": "integer", "format": "int32"},
+            },
         },
     }
 

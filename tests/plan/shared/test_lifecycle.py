@@ -11,7 +11,7 @@ from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.shared import lifecycle, podrecords, runpolicy
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status, Suspension
-from traincrew.plan.shared.podrecords import PodRecord, short_id
+from traincrew.plan.shared.podrecords.text import PodRecord, short_id
 from traincrew.plan.shared.views import ContainerStatus, ObservedPod, PodStatusView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -31,6 +31,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self.progress_limit: int | None = None
+        self.queue_status = self.stored.queue
         self._advance_left: float | None = None
 
     def advance(
@@ -47,7 +48,9 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         generation = self.metadata.generation if synced else self.stored.observed_generation
         advance = self._assess_reports(progress) if progress is not None else None
         return lifecycle.advance(
-            msgspec.structs.replace(numbers, progress=self.observed.progress),
+            msgspec.structs.replace(
+                numbers, progress=self.observed.progress, queue=self.queue_status
+            ),
             kind=self.definition.kind,
             generation=generation,
             now=self.now,

@@ -73,6 +73,22 @@ class ReplicaStatus(Struct, rename="camel", kw_only=True):
     """MPI slots of each of these pods in the hostfile."""
 
 
+class QueueStatus(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """``status.queue`` of a job.
+
+    Attributes:
+        name: The LocalQueue.
+        workload: The Workload, until its quota has been given back for good.
+        cluster_queue: The ClusterQueue that has admitted the job; empty if none has.
+        admitted: How many pods of each set were admitted, if fewer than the job asks for.
+    """
+
+    name: str = ""
+    workload: str = ""
+    cluster_queue: str = ""
+    admitted: dict[str, int] = field(default_factory=dict)
+
+
 class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """The part of ``status`` that all kinds share; a kind that stores more extends it.
 
@@ -99,6 +115,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """How often the pods were released since the job was created, resumed or last running."""
     gang_released_at: str = ""
     """When they were released last; empty if they have been created again."""
+    queue: QueueStatus | None = None
+    """What is known of the queue of the job, if it asks for one."""
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `podrecords`."""
 

@@ -17,6 +17,7 @@ refused writes are handled here, and how long to wait for each of them.
 
 from __future__ import annotations
 
+# Over 400 lines: the decisions for a job, one after the other; each needs what the others found.
 import re
 from datetime import timedelta
 
@@ -59,7 +60,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
         if self.metadata.deletion_timestamp is not None:
-            return Plan(status=self.observed.job.status)
+            return self.plan_deleted()
         try:
             spec = self.decode(self.observed.job.spec)
         except msgspec.ValidationError as error:
@@ -76,6 +77,9 @@ class JobPlanner(Holding[Spec, AnyStatus]):
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
             return SpecPatch(patch)
+        if (asked := self.queue_question(spec, found)) is not None:
+            return asked
+        spec = self.in_queue(spec, found)
         if not found and (question := self.gang(spec).question()) is not None:
             return question
         hold = self.hold_of(spec, found)
@@ -91,7 +95,10 @@ class JobPlanner(Holding[Spec, AnyStatus]):
             return self._plan_end(spec, outcome)
         if hold is not None:
             return self.plan_held(spec, hold)
-        return self.not_held(self._plan_active(spec, found))
+        if self.admission_conflict:
+            conflict = self.failure(Cause.REFUSED, self.admission_conflict, child="Pod")
+            return self._plan_end(spec, conflict)
+        return self.not_held(spec, self._plan_active(spec, found))
 
     @property
     def _default_policy(self) -> CommonPolicy:
@@ -196,8 +203,10 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         found = roles.values() if isinstance(roles, dict) else roles
         return not any(role.get("active") for role in found if isinstance(role, dict))
 
-    def _plan_finished(self, policy: CommonPolicy) -> Plan:
+    def _plan_finished(self, policy: CommonPolicy) -> Plan | Question:
         """Plan for a finished job: only the cleanup of pods and the time to live continue."""
+        if (question := self.leave_queue()) is not None:
+            return question
         numbers = self.status_with_counts(None)
         # Records are no longer kept, so every reconcile would count a restart again.
         statuses = {
@@ -208,6 +217,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
             numbers,
             conditions=self.stored.conditions,
             replica_statuses=statuses,
+            queue=self.queue_status,
         )
         late = self.metadata.generation > self.stored.observed_generation
         if late:
@@ -218,6 +228,8 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         changing = {"replicaStatuses", "workersReady"} if not self.is_at_rest else set()
         if edit:
             changing.add("conditions")
+        if self.queue_status != self.stored.queue:
+            changing.add("queue")
         plan.status = {
             **before,
             **{name: after[name] for name in sorted(changing) if name in after},
@@ -228,7 +240,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         if left is not None:
             plan.requeue_after = left.total_seconds()
             plan.delete_job = plan.requeue_after <= 0
-        return plan
+        return self.with_queue(plan)
 
     def _late_edit(self, status: AnyStatus) -> list[Event]:
         """Report once for each version of the spec that it will not run."""
@@ -276,6 +288,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         else:
             waits += self.write(plan, spec, numbers)
             self.gang(spec).add_to(plan)
+            self.add_admission(plan)
         status = self.advance(numbers, progress=progress)
         plan.status = self.document(status)
         plan.events = [*self.news(found), *self.transitions(status)]
