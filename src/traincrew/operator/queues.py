@@ -105,10 +105,13 @@ class KueueApi:
 
     async def run(self) -> None:
         """Watch Workloads until cancelled, once the API is served."""
-        while not await self._may_watch():
+        while True:
             self._wanted.clear()
+            due = self._clock.monotonic() + LOOK_SECONDS
+            if await self._may_watch():
+                break
             await self._wanted.wait()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(max(0.0, due - self._clock.monotonic()))
         informer: Informer[Any] = Informer(
             self._client,
             WORKLOADS,

@@ -413,3 +413,45 @@ def test_workers_that_are_scaled_in_or_done_give_their_quota_back() -> None:
     job.settle()
     assert len(job.pods) == 1
     assert not job.holds("Suspended")
+
+
+def test_a_job_that_somebody_else_manages_is_left_alone(kind: str) -> None:
+    document = complete(kind)
+    document["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    document["metadata"].setdefault("labels", {})[QUEUE] = "team-a"
+    document["status"] = {"phase": "Running", "message": "on another cluster"}
+    job = WORLDS.get(kind, World)(document)
+    job.settle()
+    assert job.writes == 0
+    assert job.status == {"phase": "Running", "message": "on another cluster"}
+
+
+def test_a_job_of_this_operator_by_name_is_managed(kind: str) -> None:
+    document = complete(kind)
+    document["spec"]["managedBy"] = "traincrew.dev/operator"
+    job = WORLDS.get(kind, World)(document)
+    job.settle()
+    assert job.pods
+
+
+def test_quota_of_a_finished_job_is_in_use_until_its_pods_are_gone() -> None:
+    job = queued("ElasticJob", minReplicas=2, maxReplicas=3, cleanPodPolicy="Running")
+    admit(job)
+    job.run()
+    job.settle()
+    first, second = sorted(job.pods)
+    job.end(job.pods[first], 1)
+    for _ in range(20):
+        job.step()
+        if second in job.pods and "deletionTimestamp" in job.pods[second]["metadata"]:
+            assert not any(
+                each["type"] == "Finished" for each in workload(job)["status"]["conditions"]
+            )
+            job.nodes_let_go()
+    job.settle()
+    assert job.holds("Failed")
+    assert condition(job, "Finished")["reason"] == "Failed"
+    assert job.status["queue"] == {"name": "team-a"}
+    before = job.writes
+    job.settle()
+    assert job.writes == before

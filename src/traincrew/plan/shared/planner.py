@@ -1,5 +1,6 @@
 """The decisions for one job, in the same order for every kind.
 
+managed elsewhere  -> nothing at all
 being deleted      -> nothing; garbage collection deletes its children
 finished           -> final: only the cleanup of pods and the time to live continue
 invalid            -> Failed, with the field and the fix
@@ -24,6 +25,7 @@ from datetime import timedelta
 import msgspec
 
 from traincrew.api import placeholders
+from traincrew.api.kind import is_managed_here
 from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, default_policy
@@ -59,6 +61,8 @@ class JobPlanner(Holding[Spec, AnyStatus]):
 
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
+        if not is_managed_here(self.observed.job.spec):
+            return Plan(status=self.observed.job.status)
         if self.metadata.deletion_timestamp is not None:
             return self.plan_deleted()
         try:
