@@ -17,6 +17,7 @@ from suites.operators.modules import sources
 from suites.shell import Document, User
 
 from traincrew.local.cluster import default_cache
+from traincrew.operator.kinds import RESOURCES
 
 HERE = Path(__file__).parent
 KUEUE = "sigs.k8s.io/kueue"
@@ -25,6 +26,9 @@ DEPLOYMENT = "deployment/kueue-controller-manager"
 LABEL = "kueue.x-k8s.io/queue-name"
 WORKLOADS = "workloads.kueue.x-k8s.io"
 API = "kueue.x-k8s.io/v1beta2"
+
+
+PLURALS = {each.kind: f"{each.plural}.{each.group}" for each in reversed(RESOURCES)}
 
 
 class Queues(User):
@@ -60,7 +64,7 @@ class Queues(User):
 
     def state(self) -> str:
         """Workloads and jobs as well."""
-        kinds = f"{WORKLOADS},elasticjobs,mxjobs,chainerjobs,mpiclusters"
+        kinds = ",".join((WORKLOADS, *PLURALS.values()))
         return f"{self.kubectl('get', kinds, '-o', 'yaml', code=None)}\n{super().state()}"
 
     # -- queues -------------------------------------------------------------------------------
@@ -81,6 +85,17 @@ class Queues(User):
         )
         self._kueue("LocalQueue", name, {"clusterQueue": name}, namespace="default")
 
+    def priority(self, name: str, value: int) -> None:
+        """Create a class of priority."""
+        self.apply(
+            {
+                "apiVersion": API,
+                "kind": "WorkloadPriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+        )
+
     def _kueue(self, kind: str, name: str, spec: Document, **metadata: str) -> None:
         document = {
             "apiVersion": API,
@@ -94,16 +109,17 @@ class Queues(User):
 
     def job(self, kind: str, name: str) -> Document:
         """A job as it is stored."""
-        return self.get(kind.lower(), name)
+        return self.get(PLURALS[kind], name)
 
-    def phase(self, kind: str, name: str) -> str:
-        """The phase of a job."""
-        found: str = self.job(kind, name).get("status", {}).get("phase", "")
-        return found
+    def holds(self, kind: str, name: str, condition: str) -> bool:
+        """Whether a condition of a job is true."""
+        found = self.job(kind, name).get("status", {}).get("conditions", ())
+        return any(each["type"] == condition and each["status"] == "True" for each in found)
 
-    def until_phase(self, kind: str, name: str, phase: str, seconds: float = 60) -> None:
-        """Wait until a job has a phase."""
-        self.until(f"{name} is {phase}", lambda: self.phase(kind, name) == phase, seconds)
+    def until_holds(self, kind: str, name: str, condition: str, seconds: float = 60) -> None:
+        """Wait until a condition of a job is true."""
+        text = f"{name} is {condition}"
+        self.until(text, lambda: self.holds(kind, name, condition), seconds)
 
     def reason(self, kind: str, name: str) -> tuple[str, str]:
         """Why a job has no pods, and the same for people."""
@@ -123,11 +139,16 @@ class Queues(User):
 
     def says(self, name: str, kind: str) -> str:
         """The status of a condition of the Workload of a job; empty without one."""
+        return str(self._condition(name, kind).get("status", ""))
+
+    def since(self, name: str, kind: str) -> str:
+        """When a condition of the Workload of a job changed last."""
+        return str(self._condition(name, kind).get("lastTransitionTime", ""))
+
+    def _condition(self, name: str, kind: str) -> Document:
         found = self.workload(name) or {}
-        for each in found.get("status", {}).get("conditions", ()):
-            if each["type"] == kind:
-                return str(each["status"])
-        return ""
+        conditions: list[Document] = found.get("status", {}).get("conditions", [])
+        return next((each for each in conditions if each["type"] == kind), {})
 
     def pods(self, name: str) -> list[Document]:
         """The pods of a job."""

@@ -146,6 +146,9 @@ def test_an_admission_reaches_every_pod_and_nothing_is_restarted_for_it(kind: st
         assert spec["nodeSelector"]["pool"] == "spot"
         assert toleration in spec["tolerations"]
         assert each["metadata"]["labels"]["kueue.x-k8s.io/podset"]
+    made = [*job.children.values(), *job.pods.values(), *templates(job)]
+    # Kueue would queue them by itself.
+    assert not any(QUEUE in (each["metadata"].get("labels") or {}) for each in made)
     assert job.status["queue"]["clusterQueue"] == "cluster"
     sets = {each["name"] for each in workload(job)["spec"]["podSets"]}
     assert {each["metadata"]["labels"]["kueue.x-k8s.io/podset"] for each in templates(job)} <= sets
@@ -455,3 +458,20 @@ def test_quota_of_a_finished_job_is_in_use_until_its_pods_are_gone() -> None:
     before = job.writes
     job.settle()
     assert job.writes == before
+
+
+def test_a_worker_that_is_done_stops_no_other() -> None:
+    job = queued("ElasticJob", minReplicas=2, maxReplicas=3)
+    admit(job)
+    job.run()
+    job.settle()
+    first, second = sorted(job.pods)
+    job.end(job.pods[first], 0)
+    job.settle()
+    assert workload(job)["status"]["reclaimablePods"] == [{"name": "worker", "count": 1}]
+    assert job.pods[second]["status"]["phase"] == "Running"
+    assert not job.holds("Suspended")
+    job.end(job.pods[second], 0)
+    job.settle()
+    assert job.holds("Succeeded")
+    assert condition(job, "Finished")["reason"] == "Succeeded"

@@ -306,10 +306,14 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             max_replicas=spec.largest,
         )
 
-    def finished_for_good(self, spec: ElasticJobSpec) -> dict[str, int]:
+    def finished_for_good(self) -> dict[str, int]:
         # The launcher ends with 0 when the group has finished, which nobody can join afterwards.
-        states = self.current(spec).workers().values()
-        return {podsets.name_of(WORKER): sum(each is State.SUCCEEDED for each in states)}
+        worker = podsets.name_of(WORKER)
+        ended = (
+            pod.status.phase == "Succeeded" and self.pod_set_of(pod.metadata.labels) == worker
+            for pod in self.observed.pods
+        )
+        return {worker: sum(ended)}
 
     def pod_templates(self, spec: ElasticJobSpec) -> list[dict[str, Any]]:
         return [each.template for each in spec.replica_specs.values()]

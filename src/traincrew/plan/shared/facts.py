@@ -154,7 +154,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """
         return spec
 
-    def finished_for_good(self, spec: Spec) -> dict[str, int]:  # noqa: ARG002
+    def finished_for_good(self) -> dict[str, int]:
         """Return how many pods of each set have ended and are never created again."""
         return {}
 

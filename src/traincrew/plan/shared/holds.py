@@ -81,6 +81,7 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         stored = self.stored.queue
         self._verdict = verdict = self.queue.decide(
             self.pod_sets(spec) if self.queue.is_asked_for and not found else None,
+            self.finished_for_good(),
             suspended=self.policy(spec).suspend,
             runs=stored is not None
             and bool(stored.cluster_queue)
@@ -220,18 +221,13 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         plan.requeue_after = hold.seconds
         return self.complete(self.with_queue(plan))
 
-    def not_held(self, spec: Spec, plan: Plan | Question) -> Plan | Question:
-        """Return the plan of a job that nothing holds, with what is stored of earlier holds.
-
-        Args:
-            spec: The desired state.
-            plan: The plan.
-        """
+    def not_held(self, plan: Plan | Question) -> Plan | Question:
+        """Return the plan of a job that nothing holds, with what is stored of earlier holds."""
         if self._release is not None:
             plan = self._release.applied(plan)
         if self._verdict is None or not isinstance(plan, Plan):
             return plan
         if self._verdict.added and self._asked is not None:
             wanted = {each.name: each.count for each in self.pod_sets(self._asked)}
-            self._verdict.writes += self.queue.report(wanted, self.finished_for_good(spec))
+            self._verdict.writes += self.queue.report(wanted)
         return self.with_queue(plan)

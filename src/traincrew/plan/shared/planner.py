@@ -102,7 +102,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         if self.admission_conflict:
             conflict = self.failure(Cause.REFUSED, self.admission_conflict, child="Pod")
             return self._plan_end(spec, conflict)
-        return self.not_held(spec, self._plan_active(spec, found))
+        return self.not_held(self._plan_active(spec, found))
 
     @property
     def _default_policy(self) -> CommonPolicy:

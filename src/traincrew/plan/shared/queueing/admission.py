@@ -101,11 +101,19 @@ def flavors_of(found: WorkloadView) -> list[str]:
     return sorted(dict.fromkeys(names))
 
 
-def counts(found: WorkloadView) -> dict[str, int]:
-    """Return how many pods of each set may run: as admitted, less what was given back."""
+def counts(found: WorkloadView, finished: Mapping[str, int]) -> dict[str, int]:
+    """Return how many pods of each set there may be: as admitted, less what was given back.
+
+    Args:
+        found: The Workload.
+        finished: How many pods of each set have ended for good: they need no quota.
+    """
     asked, back = workloads.asked(found), workloads.reclaimed(found)
     return {
-        name: min(each.get("count", asked.get(name, 0)), asked.get(name, 0) - back.get(name, 0))
+        name: min(
+            each.get("count", asked.get(name, 0)),
+            asked.get(name, 0) - back.get(name, 0) + finished.get(name, 0),
+        )
         for each in assignments(found)
         if (name := each["name"])
     }

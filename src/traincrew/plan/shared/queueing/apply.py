@@ -20,6 +20,7 @@ _TEMPLATE = ("spec", "template")
 _MAKERS = frozenset({"StatefulSet", "Job"})
 """Kinds of children that make pods of a template, which an admission changes."""
 _KINDS = _MAKERS | {"Pod"}
+_OF_JOBS = frozenset({kueue.QUEUE, kueue.PRIORITY_CLASS, kueue.MAX_SECONDS})
 Document = dict[str, Any]
 
 
@@ -41,11 +42,13 @@ def apply(
     mark = digest_of(added)
 
     def changed(template: Document) -> Document:
+        template = _unqueued(template)
         labels = (template.get("metadata") or {}).get("labels") or {}
         addition = added.get(pod_set(labels))
         return addition.add_to(template) if addition is not None else template
 
     def document(found: Document) -> Document:
+        found = _unqueued(found)
         if found["kind"] not in _KINDS:
             return found
         if found["kind"] == "Pod":
@@ -71,6 +74,19 @@ def apply(
     plan.stages = [[write(each) for each in stage] for stage in plan.stages]
     plan.coming = {key: [document(each) for each in found] for key, found in plan.coming.items()}
     plan.missing = {name: document(each) for name, each in plan.missing.items()}
+
+
+def _unqueued(found: Document) -> Document:
+    """Return a document without the labels of a queue, which children take over from their job.
+
+    Kueue would queue a Job, a StatefulSet or a pod that has them by itself.
+    """
+    metadata = found.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    if not labels.keys() & _OF_JOBS:
+        return found
+    kept = {key: value for key, value in labels.items() if key not in _OF_JOBS}
+    return {**found, "metadata": {**metadata, "labels": kept}}
 
 
 def outdated(

@@ -19,7 +19,7 @@ from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, 
 from traincrew.plan.shared.queueing.admission import Addition, AdmissionConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from traincrew.api.meta import Owner
@@ -77,6 +77,7 @@ class JobQueue:
         self._stored = stored or QueueStatus()
         self._now = now
         self._label = owner.labels.get(kueue.QUEUE, "")
+        self._finished: Mapping[str, int] = {}
 
     @property
     def is_asked_for(self) -> bool:
@@ -124,12 +125,18 @@ class JobQueue:
     # -- a job that has not ended -------------------------------------------------------------
 
     def decide(
-        self, pod_sets: Sequence[PodSet] | None, *, suspended: bool, runs: bool
+        self,
+        pod_sets: Sequence[PodSet] | None,
+        finished: Mapping[str, int],
+        *,
+        suspended: bool,
+        runs: bool,
     ) -> Verdict | None:
         """Return what the queue demands; None if the job has nothing to do with one.
 
         Args:
             pod_sets: What the job asks for; None if its spec is invalid at the moment.
+            finished: How many pods of each set have ended for good; their quota was given back.
             suspended: Whether the user suspends the job.
             runs: Whether the job was admitted, and nothing has held it since.
         """
@@ -156,6 +163,7 @@ class JobQueue:
         if suspended:
             return self._suspended(found, queue)
         if workloads.holds(found, kueue.QUOTA_RESERVED):
+            self._finished = finished
             return self._with_quota(found, queue, pod_sets)
         return self._waiting(found, queue, pod_sets)
 
@@ -241,7 +249,7 @@ class JobQueue:
         wanted = podsets.fingerprint(pod_sets)
         if found.metadata.annotations.get(FINGERPRINT) != wanted:
             return True
-        counts = admission.counts(found)
+        counts = admission.counts(found, self._finished)
         return any(
             each.count > counts.get(each.name, 0)
             and (each.least is None or counts.get(each.name, 0) < min(each.least, each.count))
@@ -250,7 +258,7 @@ class JobQueue:
 
     def _admitted(self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet]) -> Verdict:
         assigned = (found.status.get("admission") or {}).get("clusterQueue", "")
-        counts, asked = admission.counts(found), workloads.asked(found)
+        counts, asked = admission.counts(found, self._finished), workloads.asked(found)
         fewer = {name: count for name, count in counts.items() if count < asked.get(name, 0)}
         status = QueueStatus(
             name=queue, workload=self._name, cluster_queue=assigned, admitted=fewer
@@ -265,12 +273,11 @@ class JobQueue:
             verdict.failure = messages.conflict(queue, str(error))
         return verdict
 
-    def report(self, wanted: dict[str, int], finished: dict[str, int]) -> list[QueueWrite]:
+    def report(self, wanted: Mapping[str, int]) -> list[QueueWrite]:
         """Return what Kueue is told about an admitted job: reclaimable pods, else readiness.
 
         Args:
             wanted: How many pods of each set the job asks for now.
-            finished: How many of them have ended for good.
         """
         found = self._state.workload
         if found is None:
@@ -278,7 +285,7 @@ class JobQueue:
         asked, allowed = workloads.asked(found), admission.admitted(found)
         unneeded: dict[str, int] = {}
         for name, count in allowed.items():
-            needed = max(0, min(wanted.get(name, 0), count) - finished.get(name, 0))
+            needed = max(0, min(wanted.get(name, 0), count) - self._finished.get(name, 0))
             unneeded[name] = asked.get(name, 0) - needed if needed < count else 0
         if (write := workloads.reclaim(found, unneeded)) is not None:
             return [write]
