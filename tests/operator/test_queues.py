@@ -11,7 +11,6 @@ from harness import ELASTIC_JOBS, OPERATOR_AGENT, PODS, Cluster
 from plan.elasticjob.world import elastic
 from traincrew.engine.errors import NotFoundError
 from traincrew.local.apiserver.http.faults import Fault, refuse
-from traincrew.operator import queues
 from traincrew.operator.queues import WORKLOADS
 
 if TYPE_CHECKING:
@@ -98,11 +97,7 @@ async def test_a_workload_is_let_go_whose_job_was_deleted_meanwhile(cluster: Clu
     await until_let_go(cluster, workload["metadata"]["name"])
 
 
-async def test_without_kueue_the_job_says_what_to_install(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queues, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(queues, "READ_SECONDS", 0.1)
+async def test_without_kueue_the_job_says_what_to_install(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(queued())
     job = await until_held(cluster, "QueueUnavailable")
