@@ -9,7 +9,7 @@ import pytest
 import queues_api
 from harness import ELASTIC_JOBS, OPERATOR_AGENT, PODS, Cluster
 from plan.elasticjob.world import elastic
-from traincrew.engine.errors import NotFoundError
+from traincrew.engine.errors import InvalidError, NotFoundError
 from traincrew.local.apiserver.http.faults import Fault, refuse
 from traincrew.operator.queues import WORKLOADS
 
@@ -147,6 +147,22 @@ async def test_nothing_is_asked_for_a_job_without_a_queue(cluster: Cluster) -> N
     await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
     # Once, whether there may be Workloads of jobs that are gone.
     assert asked == ["/apis/kueue.x-k8s.io/v1beta2"]
+
+
+async def test_a_job_of_another_manager_is_left_alone_and_stays_so(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    manifest = elastic(managedBy="kueue.x-k8s.io/multikueue")
+    await cluster.create(manifest)
+    mine = elastic(managedBy="traincrew.dev/operator")
+    mine["metadata"]["name"] = "mine"
+    await cluster.create(mine)
+    await cluster.until_members("mine", 2)
+    job = await cluster.job(NAME)
+    assert not job.get("status")
+    assert await cluster.members(NAME) == []
+    for changed in (None, "traincrew.dev/operator"):
+        with pytest.raises(InvalidError, match="managedBy cannot be changed"):
+            await cluster.edit(NAME, {"managedBy": changed})
 
 
 async def test_another_leader_goes_on(cluster: Cluster) -> None:

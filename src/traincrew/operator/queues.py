@@ -424,7 +424,7 @@ def _view(found: Mapping[str, Any]) -> WorkloadView:
 
 def _is_authorization(message: str) -> bool:
     """Return whether a refusal is for want of a right, and not by admission."""
-    return "cannot " in message and "resource " in message
+    return 'User "' in message and " cannot " in message
 
 
 def _without_rights(message: str) -> str:
