@@ -56,7 +56,7 @@ WATCHED_SECONDS = 60.0
 """The same while a watch does."""
 NOT_SERVED = (
     f"the job has the label {kueue.QUEUE}, and the cluster does not serve"
-    f" {kueue.API_VERSION}: install Kueue 0.16 or later, or remove the label"
+    f" {kueue.API_VERSION}: install Kueue 0.17 or later, or remove the label"
 )
 
 

@@ -31,6 +31,10 @@ READ_SECONDS = 15.0
 """Seconds after which the Workload of a job that is held is read again, if no watch reports it."""
 
 
+FINISHED_SECONDS = 300.0
+"""The same for a job that has ended, while its Workload cannot be read."""
+
+
 class Verdict(Struct, kw_only=True):
     """What the queue of a job demands.
 
@@ -304,7 +308,7 @@ class JobQueue:
         name, state, found = self._stored.name or self._label, self._state, self._state.workload
         kept = QueueStatus(name=name, workload=self._name)
         if state.problem:
-            return Verdict(status=kept, seconds=READ_SECONDS)
+            return Verdict(status=kept, seconds=FINISHED_SECONDS)
         if found is None or (
             found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid
         ):
