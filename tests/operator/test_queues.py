@@ -103,7 +103,11 @@ async def test_without_kueue_the_job_says_what_to_install(cluster: Cluster) -> N
     job = await until_held(cluster, "QueueUnavailable")
     assert "install Kueue" in job["status"]["message"]
     assert await cluster.members(NAME) == []
-    assert "QueueUnavailable" in {reason for _, reason, _ in await cluster.events_of(NAME)}
+
+    async def told() -> bool:
+        return "QueueUnavailable" in {reason for _, reason, _ in await cluster.events_of(NAME)}
+
+    await cluster.until(told)
 
 
 async def test_a_class_that_does_not_exist_is_named(cluster: Cluster) -> None:

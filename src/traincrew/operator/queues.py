@@ -8,6 +8,7 @@ change. The Workload itself is read from the API server: it decides whether pods
 
 from __future__ import annotations
 
+# Over 400 lines: reading, writing and letting go of one kind of object; they share what is cached.
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 

@@ -265,23 +265,14 @@ class Reconciler:
         if held:
             plan.later = []
         refusals: dict[ChildKey, Refusal] = {}
-        if plan.group is not None:
-            found = await self._write_group(plan.group, observed, memory)
-            if isinstance(found, Observed):  # without the right: as if there were no such scheduler
-                again = self._kind.plan(found, now)
-                if not isinstance(again, Plan):
-                    return Result(requeue_after=1.0)
-                observed, plan = found, again
-            else:
-                refusals = found
-        if plan.queue and not refusals:
-            problem = await self._queues.write(plan.queue, request, memory)
-            if problem is not None:
-                observed = structs.replace(observed, queue=problem)
-                again = self._kind.plan(observed, now)
-                if not isinstance(again, Plan):
-                    return Result(requeue_after=1.0)
-                plan = again
+        seen = await self._write_first(request, observed, plan, memory)
+        if isinstance(seen, Observed):
+            again = self._kind.plan(seen, now)
+            if not isinstance(again, Plan):
+                return Result(requeue_after=1.0)
+            observed, plan = seen, again
+        else:
+            refusals = seen
         refusals = refusals or await self._write_children(request, observed, plan, memory)
         known = await self._checks.ask(request, observed, plan, memory) if not refusals else None
         if refusals:
@@ -315,6 +306,25 @@ class Reconciler:
             if seconds is not None
         ]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
+
+    async def _write_first(
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
+    ) -> Observed | dict[ChildKey, Refusal]:
+        """Write PodGroup and Workload; return what was refused, or what is known without the right.
+
+        The job is planned again with the second: as if there were no such scheduler or queue.
+        """
+        refusals: dict[ChildKey, Refusal] = {}
+        if plan.group is not None:
+            found = await self._write_group(plan.group, observed, memory)
+            if isinstance(found, Observed):
+                return found
+            refusals = found
+        if plan.queue and not refusals:
+            problem = await self._queues.write(plan.queue, request, memory)
+            if problem is not None:
+                return structs.replace(observed, queue=problem)
+        return refusals
 
     async def _write_group(
         self, group: GroupWrite, observed: Observed, memory: JobState
