@@ -222,7 +222,7 @@ class Queues:
             found = await self._client.get(WORKLOADS, query.name, request.namespace)
         except NotFoundError as error:
             if not error.is_about(query.name):
-                return QueueState(problem=NOT_SERVED)
+                return QueueState(problem=NOT_SERVED, served=False)
             return await self._with_priority(QueueState(), query)
         except ForbiddenError as error:
             return QueueState(problem=_without_rights(error.message))

@@ -460,6 +460,22 @@ def test_quota_of_a_finished_job_is_in_use_until_its_pods_are_gone() -> None:
     assert job.writes == before
 
 
+def test_quota_is_given_back_soon_after_kueue_answers_again() -> None:
+    job = queued("ElasticJob", minReplicas=2, maxReplicas=3)
+    admit(job)
+    job.run()
+    for pod in job.pods.values():
+        job.end(pod, 0)
+    job.queue_problem = "Kueue does not answer"
+    job.settle()
+    assert job.holds("Succeeded")
+    assert job.requeue_after is not None
+    assert job.requeue_after <= 15
+    job.queue_problem = ""
+    job.settle()
+    assert condition(job, "Finished")["status"] == "True"
+
+
 def test_a_worker_that_is_done_stops_no_other() -> None:
     job = queued("ElasticJob", minReplicas=2, maxReplicas=3)
     admit(job)

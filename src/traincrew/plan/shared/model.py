@@ -187,12 +187,14 @@ class QueueState(Struct, frozen=True, kw_only=True):
         flavors: ``spec`` of the flavors that the Workload was admitted with.
         priority: The priority of the job.
         problem: Why the job cannot be queued, and what to do.
+        served: Whether the cluster serves the API of queues.
     """
 
     workload: WorkloadView | None = None
     flavors: dict[str, dict[str, Any]] = field(default_factory=dict)
     priority: Priority | None = None
     problem: str = ""
+    served: bool = True
 
 
 Question = Confirm | LogQuery | OutputQuery | GroupQuery | QueueQuery

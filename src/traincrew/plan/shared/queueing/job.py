@@ -32,7 +32,7 @@ READ_SECONDS = 15.0
 
 
 FINISHED_SECONDS = 300.0
-"""The same for a job that has ended, while its Workload cannot be read."""
+"""The same for a job that has ended, while the cluster does not serve Workloads."""
 
 
 class Verdict(Struct, kw_only=True):
@@ -308,7 +308,8 @@ class JobQueue:
         name, state, found = self._stored.name or self._label, self._state, self._state.workload
         kept = QueueStatus(name=name, workload=self._name)
         if state.problem:
-            return Verdict(status=kept, seconds=FINISHED_SECONDS)
+            seconds = READ_SECONDS if state.served else FINISHED_SECONDS
+            return Verdict(status=kept, seconds=seconds)
         if found is None or (
             found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid
         ):
