@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from harness import Cluster
 from traincrew.local.controllers.job import backoff
-from traincrew.operator import gangs, reconciler
+from traincrew.operator import gangs, queues, reconciler
 from traincrew.plan.mpicluster import planner as mpicluster
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
     monkeypatch.setattr(gangs, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(gangs, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(queues, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(queues, "READ_SECONDS", 0.1)
     monkeypatch.setattr(backoff, "FIRST", 1.0)
     monkeypatch.setattr(mpicluster, "MIN_RECREATE_AGE", timedelta(seconds=1))
 

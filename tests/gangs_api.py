@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 
-def definition(resource: Resource) -> dict[str, Any]:
-    """The definition of a resource with any fields."""
+def definition(resource: Resource, *, status: bool = False) -> dict[str, Any]:
+    """The definition of a resource with any fields, and with a ``status`` of its own."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -23,7 +23,7 @@ def definition(resource: Resource) -> dict[str, Any]:
         },
         "spec": {
             "group": resource.group,
-            "scope": "Namespaced",
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
             "names": {
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
@@ -36,6 +36,7 @@ def definition(resource: Resource) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema},
+                    **({"subresources": {"status": {}}} if status else {}),
                 }
             ],
         },

@@ -136,6 +136,7 @@ PROGRAMS: dict[str, Program] = {
         "training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1", 60
     ),
     "jobset": Program("jobset", "sigs.k8s.io/jobset", 60),
+    "kueue": Program("kueue", "sigs.k8s.io/kueue/cmd/kueue", 200),
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),

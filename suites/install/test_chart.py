@@ -153,11 +153,14 @@ def test_the_first_example_is_for_one_namespace(helm: Run, page: str) -> None:
     own = "chainer-operator"
     roles = {key for key in found if "Role" in key[0] and "job-" not in key[2]}
     roles -= {key for key in roles if key[2].startswith(f"{own}-mpicluster-")}
-    assert roles == {
+    # What queues refer to is in no namespace.
+    everywhere = {(kind, "", f"{own}-queues") for kind in ("ClusterRole", "ClusterRoleBinding")}
+    assert roles - everywhere == {
         (kind, "research", name)
         for kind in ("Role", "RoleBinding")
         for name in (own, f"{own}-leader-election")
     }
+    assert roles >= everywhere
     (container,) = found["Deployment", own, own]["spec"]["template"]["spec"]["containers"]
     assert "--namespace=research" in container["args"]
 

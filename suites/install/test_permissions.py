@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gangs_api
+import queues_api
 from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
 from clusters import cluster, impatient
 from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
@@ -43,6 +44,7 @@ from traincrew.operator.kinds import RESOURCES
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import parse
 from traincrew.operator.options import OperatorOptions
+from traincrew.operator.queues import WORKLOADS
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import Fault
@@ -74,6 +76,13 @@ def granted(**values: Any) -> set[Permission]:
     """What an installation allows the operator."""
     objects = [found for contents in documents(parse(values)).values() for found in contents]
     return of_account(objects, "chainer-operator", NAMESPACE)
+
+
+def queued(name: str, **labels: str) -> Document:
+    """An ElasticJob in a queue."""
+    job = elastic()
+    job["metadata"] |= {"name": name, "labels": {queues_api.QUEUE: "all", **labels}}
+    return job
 
 
 # -- the life of jobs ---------------------------------------------------------------------------
@@ -120,6 +129,7 @@ class Life:
         await self.connected_by_ssh()
         await self.connected_by_exec()
         await self.placed_together()
+        await self.queued()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -178,6 +188,41 @@ class Life:
             return not await gangs_api.is_served(cluster.client, resource)
 
         await cluster.until(gone)
+
+    async def queued(self) -> None:
+        """Jobs of each class of priority in a queue: admitted, evicted, and out of the queue."""
+        cluster = self.cluster
+        await queues_api.install(cluster)
+        ranked = queued("ranked", **{queues_api.PRIORITY_CLASS: queues_api.CLASS})
+        named = queued("named")
+        pod = named["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
+        pod["priorityClassName"] = "system-cluster-critical"
+        for manifest in (ranked, named, queued("plain")):
+            await cluster.create(manifest)
+        await cluster.until_phase("named", "Suspended")
+        await queues_api.admit(cluster, "ranked")
+        await cluster.run_members("ranked", 2)
+
+        async def told(kind: str, status: str) -> bool:
+            found = await queues_api.until_workload(cluster, "ranked")
+            return queues_api.said(found).get(kind) == status
+
+        await cluster.until(lambda: told("PodsReady", "True"))
+        await queues_api.evict(cluster, "ranked")
+        await cluster.until(lambda: told("QuotaReserved", "False"))
+        await queues_api.until_workload(cluster, "plain")
+        labels = {"metadata": {"labels": {queues_api.QUEUE: None}}}
+        kind = cluster.kind_of("plain")
+        await cluster.client.patch(kind, "plain", "default", patch=labels)
+        await cluster.until_members("plain", 2)
+        for name in ("ranked", "named", "plain"):
+            await cluster.client.delete(kind, name, "default")
+
+        async def nothing_left() -> bool:
+            found = await cluster.client.list(WORKLOADS, "default")
+            return not found["items"]
+
+        await cluster.until(nothing_left)
 
     async def standby_watches(self) -> bool:
         return any(each.resource == "leases" and each.verb == "watch" for each in self.needed)
@@ -482,7 +527,9 @@ async def test_an_operator_for_one_namespace_asks_for_nothing_outside(cluster: C
     await life.live(namespace="default", lease_namespace="default")
 
     allowed = granted(watchNamespace="default")
-    assert {permission.namespace for permission in allowed} == {"default"}
+    outside = {each.resource for each in allowed if each.namespace != "default"}
+    assert outside == {"resourceflavors", "workloadpriorityclasses", "priorityclasses"}
+    assert {each.verb for each in allowed if each.namespace != "default"} == {"get", "list"}
     assert judge(allowed, life.needed) == Judgement(denied=[], unused=[])
 
 

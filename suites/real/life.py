@@ -17,6 +17,7 @@ from .faults.jobs import IMAGE, UNTIL_TOLD, chainer_job, work
 from .faults.jobs import template as template_of
 from .install_support import NAME, User, elastic_job
 from .placing import placed_together
+from .queueing import queued
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -45,6 +46,7 @@ class Life:
             self.something_in_the_way(child, document)
         self.elastic()
         placed_together(self.cluster, self.user)
+        queued(self.cluster, self.user)
         for group in (mxnet.GROUP, mxnet.OLDER_GROUP):
             self.parameter_servers(group)
         self.connected_by_ssh()

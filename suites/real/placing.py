@@ -56,7 +56,9 @@ def remove(cluster: RealCluster, user: User, resource: Resource) -> None:
 
 def is_served(user: User, resource: Resource) -> bool:
     """Whether objects of a resource can be listed."""
-    path = f"/apis/{resource.group}/{resource.version}/namespaces/{user.namespace}"
+    path = f"/apis/{resource.group}/{resource.version}"
+    if resource.namespaced:
+        path += f"/namespaces/{user.namespace}"
     try:
         user.kubectl("get", "--raw", f"{path}/{resource.plural}")
     except NotReady:

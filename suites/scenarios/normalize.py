@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from traincrew.plan.shared import podrecords_text
+from traincrew.plan.shared import podrecords
 
 from .recording import JOB_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traincrew.plan.shared.podrecords_text import PodRecord
+    from traincrew.plan.shared.podrecords.text import PodRecord
 
     from .recording import Document, Observation
 
@@ -87,7 +87,7 @@ class Normaliser:
 
     def lines(self, value: Any, path: str = "") -> list[str]:
         """Return plain data as one line for each leaf: `path: value`, in the order of the paths."""
-        if path.endswith("podRecords") and (records := podrecords_text.read(value)):
+        if path.endswith("podRecords") and (records := podrecords.read(value)):
             # Records share an entry if their pods were created within the same second.
             return [f"{path}.{place}: {_record(records[place])}" for place in sorted(records)]
         if isinstance(value, dict) and value:

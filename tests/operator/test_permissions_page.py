@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traincrew.operator.manifests.rbac import lease_rules, operator_rules
+from traincrew.operator.manifests.rbac import lease_rules, operator_rules, queue_rules
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/design/operator-permissions.md").read_text(encoding="utf-8")
@@ -37,6 +37,7 @@ def installed(rules: list[dict[str, Any]]) -> list[Rule]:
     ("heading", "rules"),
     [
         ("In the namespaces of the jobs", operator_rules()),
+        ("In no namespace", queue_rules()),
         ("In the namespace of the Lease", lease_rules()),
     ],
 )
@@ -45,7 +46,7 @@ def test_the_page_explains_every_rule(heading: str, rules: list[dict[str, Any]])
 
 
 def test_the_operator_may_not_do_what_the_page_rules_out() -> None:
-    for group, resources, verbs in installed([*operator_rules(), *lease_rules()]):
+    for group, resources, verbs in installed([*operator_rules(), *queue_rules(), *lease_rules()]):
         assert "*" not in {group, *resources, *verbs}
         assert not {"bind", "escalate", "impersonate"} & set(verbs)
         assert not {

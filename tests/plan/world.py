@@ -13,6 +13,7 @@ import msgspec
 
 from plan.cluster import Cluster
 from traincrew.api.meta import CustomObject, format_time
+from traincrew.engine import mergepatch
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import stall
 from traincrew.plan.shared.gangs import groups
@@ -30,6 +31,10 @@ from traincrew.plan.shared.model import (
     Output,
     OutputQuery,
     Plan,
+    Priority,
+    QueueQuery,
+    QueueState,
+    QueueWrite,
     Refusal,
     SpecPatch,
     Write,
@@ -43,6 +48,7 @@ from traincrew.plan.shared.views import (
     RoleBindingView,
     RoleView,
     StatefulSetView,
+    WorkloadView,
 )
 
 if TYPE_CHECKING:
@@ -122,6 +128,13 @@ class World(Cluster):
         self.groups: dict[str, dict[str, Any]] = {}
         """PodGroups by name."""
         self._gang: GangState | None = None
+        self.workloads: dict[str, dict[str, Any]] = {}
+        """Workloads by name."""
+        self.flavors: dict[str, dict[str, Any]] = {}
+        """``spec`` of flavors, by name."""
+        self.queue_problem = ""
+        """Why the operator cannot queue jobs."""
+        self._queue: QueueState | None = None
 
     # -- the operator -------------------------------------------------------------------------
 
@@ -153,6 +166,7 @@ class World(Cluster):
             leftovers=self.leftovers,
             outputs=dict(self._outputs),
             gang=self._gang,
+            queue=self._queue,
         )
 
     def plan(self, refusals: dict[ChildKey, Refusal] | None = None) -> Plan:
@@ -177,6 +191,12 @@ class World(Cluster):
 
     def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Decision:
         decision = self._plan(self.observed(refusals), self.now)
+        if isinstance(decision, QueueQuery):
+            self._queue = self._read_queue(decision)
+            try:
+                return self._confirmed(refusals)
+            finally:
+                self._queue = None
         if isinstance(decision, Confirm):
             decision = self._plan(self.observed(refusals, confirmed=True), self.now)
             assert not isinstance(decision, Confirm)
@@ -195,6 +215,40 @@ class World(Cluster):
         found = self.groups.get(query.name)
         view = msgspec.convert(found, PodGroupView) if found is not None else None
         return GangState(served=served, group=view if served is not None else None)
+
+    def _read_queue(self, query: QueueQuery) -> QueueState:
+        """Read what the operator reads of Kueue."""
+        if self.queue_problem:
+            return QueueState(problem=self.queue_problem)
+        found = self.workloads.get(query.name)
+        view = None
+        if found is not None:
+            view = msgspec.convert(found, WorkloadView)
+            names = tuple(found["metadata"].get("finalizers", ()))
+            view = msgspec.structs.replace(view, finalizers=names)
+        flavors = self.flavors if view is not None else {}
+        return QueueState(workload=view, flavors=flavors, priority=Priority())
+
+    def _write_workload(self, write: QueueWrite) -> None:
+        """Write a Workload as the API server does."""
+        self._write()
+        if write.create is not None:
+            document = copy.deepcopy(write.create)
+            document["metadata"] |= {"uid": f"workload-{self.writes}", "generation": 1}
+            document["status"] = {}
+            assert document["metadata"]["name"] not in self.workloads
+            self.workloads[document["metadata"]["name"]] = document
+            return
+        assert write.found is not None
+        name = write.found.metadata.name
+        if not write.delete:
+            patch = write.patch if write.patch is not None else {"status": write.status}
+            self.workloads[name] = mergepatch.apply(self.workloads[name], patch)
+        metadata = self.workloads[name]["metadata"]
+        if write.delete:
+            metadata["deletionTimestamp"] = self.stamp()
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            del self.workloads[name]
 
     def _write_group(self, group: GroupWrite) -> None:
         self._write()
@@ -279,6 +333,8 @@ class World(Cluster):
         """Execute a plan as the operator does; return what was refused."""
         if plan.group is not None:
             self._write_group(plan.group)
+        for each in plan.queue:
+            self._write_workload(each)
         refusals = self._write_stages(plan.stages)
         for key, refusal in self._write_stages([plan.later]).items():
             refusals[key] = msgspec.structs.replace(refusal, permanent=False)

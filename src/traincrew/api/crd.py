@@ -11,6 +11,7 @@ no ``null`` alternatives and no titles; the conversion here removes exactly thos
 
 from __future__ import annotations
 
+# Over 400 lines: the schema of a status is one table.
 import copy
 from functools import cache
 from importlib import resources
@@ -19,7 +20,16 @@ from typing import Any
 import msgspec
 
 from traincrew.api import placeholders
-from traincrew.api.kind import Column, Kind, Rule, Scale, StatusWords, rules
+from traincrew.api.kind import (
+    MANAGED_BY,
+    MANAGED_BY_RULE,
+    Column,
+    Kind,
+    Rule,
+    Scale,
+    StatusWords,
+    rules,
+)
 
 __all__ = [
     "Column",
@@ -93,12 +103,12 @@ def schema(kind: Kind) -> dict[str, Any]:
     spec = _structural(reference, definitions)
     described = "Specification of the desired behavior of the job."
     spec = {**spec, **copy.deepcopy(kind.spec_rules), "description": described}
+    spec["properties"] = {**spec["properties"], "managedBy": dict(MANAGED_BY)}
+    _add_rules(spec, MANAGED_BY_RULE)
     if kind.not_scalable:
         count = {"type": "integer", "description": f"Not a field: {kind.not_scalable}."}
         spec["properties"] = {**spec["properties"], "replicas": count}
-        refused = rules(Rule(rule="!has(self.replicas)", message=kind.not_scalable))
-        for key, added in refused.items():
-            spec[key] = [*spec.get(key, ()), *added]
+        _add_rules(spec, Rule(rule="!has(self.replicas)", message=kind.not_scalable))
     return {
         "description": kind.description,
         "type": "object",
@@ -112,6 +122,11 @@ def schema(kind: Kind) -> dict[str, Any]:
             "status": status_schema(kind.status),
         },
     }
+
+
+def _add_rules(node: dict[str, Any], *more: Rule) -> None:
+    for key, added in rules(*more).items():
+        node[key] = [*node.get(key, ()), *added]
 
 
 def _structural(
@@ -297,6 +312,7 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
             "gangReleases": count
             | {"description": "How often the pods were released, for lack of others."},
             "gangReleasedAt": time | {"description": "When, until they are created again."},
+            "queue": _queue_schema(),
             "podRecords": {
                 "description": (
                     "For use by the operator only: the pods whose restarts have been counted, one"
@@ -308,6 +324,28 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                 "additionalProperties": {"type": "string"},
             },
             **copy.deepcopy(own.fields),
+        },
+    }
+
+
+def _queue_schema() -> dict[str, Any]:
+    """Return the schema of what is known of the queue of a job."""
+
+    def text(description: str) -> dict[str, str]:
+        return {"type": "string", "description": description}
+
+    return {
+        "description": "The queue of the job, if its label asks for one.",
+        "type": "object",
+        "properties": {
+            "name": text("Name of the LocalQueue."),
+            "workload": text("Name of the Workload, as long as it may have quota."),
+            "clusterQueue": text("Name of the ClusterQueue that has admitted the job."),
+            "admitted": {
+                "description": "Number of pods of each set that were admitted, if not all were.",
+                "type": "object",
+                "additionalProperties": {"type": "integer", "format": "int32"},
+            },
         },
     }
 

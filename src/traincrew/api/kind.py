@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field, structs
 
 from traincrew.api.reasons import Reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Rule(NamedTuple):
@@ -51,6 +54,31 @@ REASON = Column(name="Reason", type="string", json_path=".status.reason", priori
 MESSAGE = Column(name="Message", type="string", json_path=".status.message", priority=1)
 COUNT = {"type": "integer", "format": "int32"}
 """Schema of a count."""
+
+
+MANAGER = "traincrew.dev/operator"
+"""Value of ``spec.managedBy`` of jobs of this operator; it is the default."""
+MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+"""Value of ``spec.managedBy`` of jobs that MultiKueue runs on another cluster."""
+MANAGED_BY = {
+    "type": "string",
+    "maxLength": 63,
+    "description": (
+        f"Who manages the job. {MANAGER} (default): this operator. Anything else, such as"
+        f" {MULTI_KUEUE}: the operator leaves the job alone entirely. It cannot be changed."
+    ),
+}
+"""Schema of ``spec.managedBy``, the same on every kind."""
+MANAGED_BY_RULE = Rule(
+    rule="has(self.managedBy) == has(oldSelf.managedBy) &&"
+    " (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+    message="managedBy cannot be changed: delete the job and create it again",
+)
+
+
+def is_managed_here(spec: Mapping[str, Any]) -> bool:
+    """Return whether a job with this ``spec``, which may be invalid, is for this operator."""
+    return spec.get("managedBy") in {None, "", MANAGER}
 
 
 class Scale(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):

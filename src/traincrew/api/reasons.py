@@ -38,6 +38,16 @@ class Cause(Enum):
     """The program failed. Each kind has a word of its own; it is also that of unknown reasons."""
 
 
+QUEUE_PENDING: Final = "QueueAdmissionPending"
+"""A job waits until its queue admits it, and has no pods."""
+QUEUE_EVICTED: Final = "QueueEvicted"
+"""The queue has taken the admission back: the pods end, and the job waits again."""
+QUEUE_STOPPED: Final = "QueueStopped"
+"""Somebody has stopped the job in its queue."""
+QUEUE_UNAVAILABLE: Final = "QueueUnavailable"
+"""The job asks for a queue, and cannot be queued."""
+QUEUE_REASONS: Final = frozenset({QUEUE_PENDING, QUEUE_EVICTED, QUEUE_STOPPED, QUEUE_UNAVAILABLE})
+
 PAST_DEADLINE: Final = "was active longer than specified deadline"
 PAST_BACKOFF_LIMIT: Final = "has reached the specified backoff limit"
 """Messages of batch Jobs and of kubeflow/common. They distinguish causes that share a reason."""
@@ -80,4 +90,14 @@ class Reasons(Struct, frozen=True):
         return reason.startswith(before) and reason.endswith(after)
 
 
-__all__ = ["PAST_BACKOFF_LIMIT", "PAST_DEADLINE", "Cause", "Reasons"]
+__all__ = [
+    "PAST_BACKOFF_LIMIT",
+    "PAST_DEADLINE",
+    "QUEUE_EVICTED",
+    "QUEUE_PENDING",
+    "QUEUE_REASONS",
+    "QUEUE_STOPPED",
+    "QUEUE_UNAVAILABLE",
+    "Cause",
+    "Reasons",
+]

@@ -19,6 +19,7 @@ from traincrew.operator.gangs import GangSchedulers
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.progress import ProgressService, Reports
+from traincrew.operator.queues import KueueApi
 from traincrew.operator.reconciler import Reconciler
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ async def run_operator(
         kinds, counts = all_kinds(options, certificate), JobCounts()
         manager.metrics.add(counts)
         schedulers = GangSchedulers(client, options.gang_scheduling, SYSTEM_CLOCK)
+        kueue = KueueApi(client, SYSTEM_CLOCK, options.namespace)
+        manager.add_runnable(kueue.run)
         for kind in kinds:
             reconciler = Reconciler(
                 client,
@@ -106,6 +109,7 @@ async def run_operator(
                 namespace=options.namespace,
                 reports=reports,
                 schedulers=schedulers,
+                kueue=kueue,
                 workers=options.workers,
             )
             counts.add(kind.resource.kind, reconciler.jobs)

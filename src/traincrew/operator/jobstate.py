@@ -8,7 +8,14 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from traincrew.api.meta import CustomObject
-    from traincrew.plan.shared.model import ChildKey, GangState, LogKey, Output, Refusal
+    from traincrew.plan.shared.model import (
+        ChildKey,
+        GangState,
+        LogKey,
+        Output,
+        QueueState,
+        Refusal,
+    )
     from traincrew.plan.shared.schedulers import Served
     from traincrew.plan.shared.views import ChildView
 
@@ -47,6 +54,9 @@ class JobState(Struct, kw_only=True):
         gang: The PodGroup as it was read last.
         gang_of: The scheduler whose PodGroup that is.
         gang_due: When to read it again, on the monotonic clock.
+        queue: The Workload and what belongs to it as they were read last.
+        queue_of: Name of that Workload.
+        queue_due: When to read them again, on the monotonic clock.
     """
 
     status_differs: float | None = None
@@ -64,6 +74,9 @@ class JobState(Struct, kw_only=True):
     gang: GangState | None = None
     gang_of: Served | None = None
     gang_due: float = 0.0
+    queue: QueueState | None = None
+    queue_of: str = ""
+    queue_due: float = 0.0
 
     def children_of(self, job: CustomObject) -> set[ChildKey]:
         """Return the children ever observed of this very job."""

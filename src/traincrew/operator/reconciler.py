@@ -44,6 +44,7 @@ from traincrew.operator.jobstate import JobState
 from traincrew.operator.observer import Observer
 from traincrew.operator.options import WORKERS
 from traincrew.operator.progress import Target
+from traincrew.operator.queues import KueueApi, Queues
 from traincrew.plan.shared.model import (
     ChildKey,
     Confirm,
@@ -53,6 +54,7 @@ from traincrew.plan.shared.model import (
     Observed,
     OutputQuery,
     Plan,
+    QueueQuery,
     Refusal,
     SpecPatch,
 )
@@ -100,6 +102,7 @@ class Reconciler:
         namespace: Only jobs of this namespace; all by default.
         reports: What training programs report; nothing by default.
         schedulers: Place pods together; none by default.
+        kueue: Admits jobs in queues; it is not watched by default.
         workers: Maximum number of jobs reconciled at the same time.
         clock: Source of time.
     """
@@ -115,6 +118,7 @@ class Reconciler:
         namespace: str | None = None,
         reports: Reports | None = None,
         schedulers: GangSchedulers | None = None,
+        kueue: KueueApi | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -149,6 +153,8 @@ class Reconciler:
         )
         known = schedulers or GangSchedulers(client, "none", clock)
         self._gangs = Gangs(client, known, gate, clock)
+        api = kueue or KueueApi(client, clock, namespace)
+        self._queues = Queues(client, api, kind, self.controller.enqueue, clock)
         self._reports = reports
         if reports is not None:
             reports.add(self._target())
@@ -168,6 +174,7 @@ class Reconciler:
         self._memories.clear()
         self._tracker.clear()
         self._deferral.clear()
+        self._queues.forget()
         if self._reports is not None:
             self._reports.clear()
 
@@ -190,7 +197,8 @@ class Reconciler:
             if self._reports is not None:
                 self._reports.forget(self._kind.resource, request)
             self._deferral.forget(request, "children", "checks", "foresight", "status")
-            return None
+            left = await self._queues.let_go(request, "")
+            return Result(requeue_after=left) if left is not None else None
         try:
             return await self._reconcile(request, job)
         except JobGoneError:
@@ -213,6 +221,10 @@ class Reconciler:
         observed = self._observer.observe(request, job, memory)
         if await self._observer.restore_labels(request, observed, memory):
             return Result(requeue_after=1.0)  # or earlier, when the caches contain them again
+        children = [view.metadata.uid for view in observed.children.values()]
+        left = await self._queues.let_go(request, job.metadata.uid, children)
+        if left is not None:
+            self.controller.enqueue(request, after=left)
         observed, decision, reading = await self._decide(request, observed, now, memory)
         worked = self._clock.monotonic() - started - reading  # waiting for nodes is no work
         if isinstance(decision, SpecPatch):
@@ -253,15 +265,14 @@ class Reconciler:
         if held:
             plan.later = []
         refusals: dict[ChildKey, Refusal] = {}
-        if plan.group is not None:
-            found = await self._write_group(plan.group, observed, memory)
-            if isinstance(found, Observed):  # without the right: as if there were no such scheduler
-                again = self._kind.plan(found, now)
-                if not isinstance(again, Plan):
-                    return Result(requeue_after=1.0)
-                observed, plan = found, again
-            else:
-                refusals = found
+        seen = await self._write_first(request, observed, plan, memory)
+        if isinstance(seen, Observed):
+            again = self._kind.plan(seen, now)
+            if not isinstance(again, Plan):
+                return Result(requeue_after=1.0)
+            observed, plan = seen, again
+        else:
+            refusals = seen
         refusals = refusals or await self._write_children(request, observed, plan, memory)
         known = await self._checks.ask(request, observed, plan, memory) if not refusals else None
         if refusals:
@@ -295,6 +306,25 @@ class Reconciler:
             if seconds is not None
         ]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
+
+    async def _write_first(
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
+    ) -> Observed | dict[ChildKey, Refusal]:
+        """Write PodGroup and Workload; return what was refused, or what is known without the right.
+
+        The job is planned again with the second: as if there were no such scheduler or queue.
+        """
+        refusals: dict[ChildKey, Refusal] = {}
+        if plan.group is not None:
+            found = await self._write_group(plan.group, observed, memory)
+            if isinstance(found, Observed):
+                return found
+            refusals = found
+        if plan.queue and not refusals:
+            problem = await self._queues.write(plan.queue, request, memory)
+            if problem is not None:
+                return structs.replace(observed, queue=problem)
+        return refusals
 
     async def _write_group(
         self, group: GroupWrite, observed: Observed, memory: JobState
@@ -336,6 +366,9 @@ class Reconciler:
                 case GroupQuery():
                     gang = await self._gangs.answer(decision, request.namespace, memory)
                     observed = structs.replace(observed, gang=gang)
+                case QueueQuery():
+                    queue = await self._queues.answer(decision, request, memory)
+                    observed = structs.replace(observed, queue=queue)
                 case LogQuery():
                     await self._observer.read_logs(request, decision.keys, memory)
                     observed = structs.replace(observed, logs=dict(memory.logs))

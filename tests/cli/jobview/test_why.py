@@ -644,3 +644,18 @@ def test_a_container_that_outlives_the_program_is_named() -> None:
     running = {**done, "state": {"running": {}}}
     both = pod(phase="Running", containerStatuses=[running, proxy])
     assert why(job(RUNNING), both).cause == "running"
+
+
+def test_jobs_that_their_queue_holds() -> None:
+    text = "Waiting in queue nobody: LocalQueue nobody doesn't exist; create the queue"
+    held = condition("Suspended", reason="QueueAdmissionPending", message=text)
+    found = why(job([SEEN, held]))
+    assert found.cause == "waiting-for-queue"
+    assert "LocalQueue nobody doesn't exist" in found.text
+    assert found.fix == "create the queue"
+    held = condition("Suspended", reason="QueueEvicted", message="Evicted from queue a: Preempted")
+    found = why(job([SEEN, held]))
+    assert found.cause == "evicted-from-queue"
+    assert "workloads.kueue.x-k8s.io" in found.fix
+    held = condition("Suspended", reason="QueueUnavailable", message="no Kueue; install it")
+    assert why(job([SEEN, held])).cause == "queue-unavailable"

@@ -57,7 +57,7 @@ def hint(kind: str, field: str) -> str:
             "spec.cleanPodPolicy",
             "it belongs to spec.runPolicy.cleanPodPolicy: is it indented as the fields there?",
         ),
-        ("ChainerJob", "spec.gpus", "spec has master, workerSets, backend, runPolicy"),
+        ("ChainerJob", "spec.gpus", "spec has master, workerSets, backend, runPolicy, managedBy"),
         ("ChainerJob", "spec.master.template.spec.zzz", ""),
         ("ChainerJob", "nowhere.to.be.found", ""),
         ("ChainerJob", "spec.master[0]", ""),

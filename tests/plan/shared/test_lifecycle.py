@@ -9,12 +9,13 @@ import pytest
 
 from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
-from traincrew.plan.shared import lifecycle, podrecords, podrecords_text, runpolicy
-from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.podrecords import PodRecord
+from traincrew.plan.shared import lifecycle, podrecords, runpolicy
+from traincrew.plan.shared.lifecycle import Outcome, Progress, Status, Suspension
+from traincrew.plan.shared.podrecords.text import PodRecord, short_id
 from traincrew.plan.shared.views import ContainerStatus, ObservedPod, PodStatusView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SUSPENDED = Suspension(field="spec.suspend")
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 
 
@@ -31,7 +32,7 @@ def pod(uid: str, created: str = EARLY, restarts: int = 0, *, failed: bool = Fal
 
 def record(uid: str, created: str = EARLY, restarts: int = 0, **flags: bool) -> PodRecord:
     """What was counted before."""
-    return PodRecord(uid=podrecords_text.short_id(uid), created=created, restarts=restarts, **flags)
+    return PodRecord(uid=short_id(uid), created=created, restarts=restarts, **flags)
 
 
 # -- counting -----------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ def unfinished(status: Status, now: datetime = NOW, **progress: Any) -> Status:
 @pytest.mark.parametrize(("count", "pods"), [(1, "1 pod"), (2, "2 pods")])
 def test_a_suspended_job_reports_how_many_pods_remain(count: int, pods: str) -> None:
     after = lifecycle.advance(
-        Status(), kind="Any", generation=1, now=NOW, suspend="spec.suspend", active_pods=count
+        Status(), kind="Any", generation=1, now=NOW, suspend=SUSPENDED, active_pods=count
     )
     assert f"Waiting for {pods} to end." in after.message
 
@@ -150,7 +151,7 @@ def test_the_first_outcome_is_final(first: bool, second: bool) -> None:
 
     assert ended(status, second, NOW + timedelta(1)) == status
     assert unfinished(status, running=True) == status
-    suspended = lifecycle.advance(status, kind="Any", generation=9, now=NOW, suspend="spec.suspend")
+    suspended = lifecycle.advance(status, kind="Any", generation=9, now=NOW, suspend=SUSPENDED)
     assert suspended == status
 
 
@@ -210,7 +211,7 @@ def test_the_timeout_starts_with_the_job_and_again_when_it_is_resumed() -> None:
     status = unfinished(Status())
     assert runpolicy.waiting_since(status) == NOW
     stopped = lifecycle.advance(
-        status, kind="Any", generation=2, now=NOW + timedelta(hours=1), suspend="spec.suspend"
+        status, kind="Any", generation=2, now=NOW + timedelta(hours=1), suspend=SUSPENDED
     )
     assert runpolicy.waiting_since(stopped) is None
     resumed = unfinished(stopped, NOW + timedelta(hours=2))

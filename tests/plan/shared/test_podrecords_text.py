@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traincrew.plan.shared.podrecords_text import PodRecord, read, short_id, texts
+from traincrew.plan.shared.podrecords.text import PodRecord, read, short_id, texts
 
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 UID = "8c2f4f1e-0000-4000-8000-{:012d}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.operator.kinds import RESOURCES, SCALE_SERVED
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
+from traincrew.operator.queues import CLASSES, FLAVORS, POD_CLASSES, WORKLOADS
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared.kind import PODS
 from traincrew.plan.shared.schedulers import ENGINES, PLURAL
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RBAC = "rbac.authorization.k8s.io"
 _NAME = Value("name")
+_QUEUES: Document = {"name": text(_NAME, "-queues")}
 _LEASE_NAMESPACE = Either(Value("watchNamespace"), Namespace())
 
 
@@ -44,6 +46,7 @@ def operator_rules() -> list[Document]:
         # The output of a failed program, if the kubelet has kept only that of its launcher.
         _rule("", "pods/log", "get"),
         *_gang_rules(),
+        *_queue_rules(),
         *_granted_rules(),
     ]
 
@@ -64,6 +67,22 @@ def _child_rules() -> list[Document]:
 def _gang_rules() -> list[Document]:
     """Return the rules for the PodGroups of every scheduler that places pods together."""
     return [_rule(engine.group, PLURAL, " ".join(engine.verbs)) for engine in ENGINES.values()]
+
+
+def _queue_rules() -> list[Document]:
+    """Return the rules for the Workloads of jobs in queues."""
+    return [
+        _rule(WORKLOADS.group, WORKLOADS.plural, "get list watch create patch delete"),
+        _rule(WORKLOADS.group, f"{WORKLOADS.plural}/status", "patch"),
+    ]
+
+
+def queue_rules() -> list[Document]:
+    """Return the rules for what queues refer to, which is in no namespace."""
+    return [
+        _rule(FLAVORS.group, f"{FLAVORS.plural} {CLASSES.plural}", "get"),
+        _rule(POD_CLASSES.group, POD_CLASSES.plural, "get list"),
+    ]
 
 
 def _granted_rules() -> list[Document]:
@@ -114,8 +133,14 @@ def operator_role() -> list[When]:
     everywhere: Document = {"name": _NAME}
     there: Document = {"name": _NAME, "namespace": Value("watchNamespace")}
     return [
-        When("watchNamespace", _role("ClusterRole", everywhere, operator_rules()), negated=True),
+        When(
+            "watchNamespace",
+            _role("ClusterRole", everywhere, [*operator_rules(), *queue_rules()]),
+            negated=True,
+        ),
         When("watchNamespace", _role("Role", there, operator_rules())),
+        # Flavors and classes of priority are in no namespace.
+        When("watchNamespace", _role("ClusterRole", _QUEUES, queue_rules())),
     ]
 
 
@@ -126,6 +151,7 @@ def operator_binding() -> list[When]:
     return [
         When("watchNamespace", _binding("ClusterRole", everywhere), negated=True),
         When("watchNamespace", _binding("Role", there)),
+        When("watchNamespace", _binding("ClusterRole", _QUEUES)),
     ]
 
 

@@ -16,6 +16,7 @@ from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob import events
+from traincrew.plan.chainerjob.children import LABEL_SET
 from traincrew.plan.chainerjob.edits import Edits
 from traincrew.plan.chainerjob.grants import grant
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
@@ -27,8 +28,11 @@ from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
+from traincrew.plan.shared.queueing import podsets
+from traincrew.plan.shared.queueing.podsets import POD_INDEX, PodSet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
@@ -143,6 +147,16 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         # The master is not created before all workers are ready.
         workers = sum(each.replicas for each in spec.worker_sets.values())
         return GangSize(needed=max(1, workers), members=max(1, workers))
+
+    def pod_sets(self, spec: ChainerJobSpec) -> list[PodSet]:
+        workers = [
+            PodSet(role=name, template=each.template, count=each.replicas, index_label=POD_INDEX)
+            for name, each in sorted(spec.worker_sets.items())
+        ]
+        return [PodSet(role=MASTER, template=spec.master.template, count=1), *workers]
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        return podsets.name_of(labels.get(LABEL_SET) or MASTER)
 
     def pod_templates(self, spec: ChainerJobSpec) -> list[dict[str, Any]]:
         return [spec.master.template, *(each.template for each in spec.worker_sets.values())]

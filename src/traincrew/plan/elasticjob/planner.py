@@ -14,6 +14,7 @@ join and leave.
 
 from __future__ import annotations
 
+# Over 400 lines: what the kind answers to the shared planner, one method for each question.
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.elasticjob import children, events, scaling, stalling
-from traincrew.plan.elasticjob.children import LABEL_TYPE
+from traincrew.plan.elasticjob.children import LABEL_INDEX, LABEL_TYPE
 from traincrew.plan.elasticjob.fit import FITTED
 from traincrew.plan.elasticjob.observed import (
     ENDED,
@@ -45,8 +46,11 @@ from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import JobPlanner
+from traincrew.plan.shared.queueing import podsets
+from traincrew.plan.shared.queueing.podsets import PodSet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from traincrew.api.meta import Problem
@@ -273,6 +277,43 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
 
     def trains(self, spec: ElasticJobSpec) -> bool:
         return stalling.can_train(self.current(spec), spec)
+
+    def pod_sets(self, spec: ElasticJobSpec) -> list[PodSet]:
+        return [
+            PodSet(
+                role=name,
+                template=each.template,
+                count=each.replicas,
+                least=spec.smallest if name == WORKER else None,
+                index_label=LABEL_INDEX,
+            )
+            for name, each in sorted(spec.replica_specs.items())
+        ]
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        return podsets.name_of(labels.get(LABEL_TYPE, ""))
+
+    def admitted(self, spec: ElasticJobSpec, counts: Mapping[str, int]) -> ElasticJobSpec:
+        """Return the spec with no more workers than admitted; their limits stay the same."""
+        most = counts.get(podsets.name_of(WORKER), 0)
+        if spec.workers.replicas <= most:
+            return spec
+        fewer = msgspec.structs.replace(spec.workers, replicas=most)
+        return msgspec.structs.replace(
+            spec,
+            replica_specs={**spec.replica_specs, WORKER: fewer},
+            min_replicas=spec.smallest,
+            max_replicas=spec.largest,
+        )
+
+    def finished_for_good(self) -> dict[str, int]:
+        # The launcher ends with 0 when the group has finished, which nobody can join afterwards.
+        worker = podsets.name_of(WORKER)
+        ended = (
+            pod.status.phase == "Succeeded" and self.pod_set_of(pod.metadata.labels) == worker
+            for pod in self.observed.pods
+        )
+        return {worker: sum(ended)}
 
     def pod_templates(self, spec: ElasticJobSpec) -> list[dict[str, Any]]:
         return [each.template for each in spec.replica_specs.values()]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.mpicluster.types import MASTER_CONTAINER
 from traincrew.plan.shared import podrecords, pods, programs
-from traincrew.plan.shared.podrecords_text import short_id
+from traincrew.plan.shared.podrecords.text import short_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

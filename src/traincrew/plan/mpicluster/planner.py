@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
-from traincrew.api.kinds.mpicluster.types import WORKER, MPIClusterSpec
+from traincrew.api.kinds.mpicluster.types import MASTER, WORKER, MPIClusterSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.mpicluster import attempts, counts, events, keys, status
@@ -29,6 +29,7 @@ from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
+from traincrew.plan.shared.queueing.podsets import POD_INDEX, PodSet
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -222,6 +223,16 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         # The master is not created before all workers are ready.
         workers = max(1, self.current.replicas)
         return GangSize(needed=workers, members=workers)
+
+    def pod_sets(self, spec: MPIClusterSpec) -> list[PodSet]:
+        workers = PodSet(
+            role=WORKER,
+            template=spec.workers.template,
+            count=spec.workers.replicas,
+            index_label=POD_INDEX,
+        )
+        master = PodSet(role=MASTER, template=spec.master.template, count=1)
+        return [master, workers] if workers.count else [master]
 
     def pod_templates(self, spec: MPIClusterSpec) -> list[dict[str, Any]]:
         return [spec.master.template, spec.workers.template]

@@ -23,7 +23,7 @@ from traincrew.api.kinds.mxjob.types import MxJobSpec
 from traincrew.api.meta import Problem, parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob import events, status
-from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
+from traincrew.plan.mxjob.children import LABEL_INDEX, LABEL_RUNTIME_ID, LABEL_TYPE
 from traincrew.plan.mxjob.observed import ObservedJob, State
 from traincrew.plan.mxjob.progress import progress
 from traincrew.plan.mxjob.restarts import (
@@ -40,6 +40,8 @@ from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.planner import JobPlanner
+from traincrew.plan.shared.queueing import podsets
+from traincrew.plan.shared.queueing.podsets import PodSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -301,6 +303,20 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     def gang_size(self, spec: MxJobSpec) -> GangSize:
         total = sum(each.replicas for each in spec.replica_specs)
         return GangSize(needed=total, members=total)
+
+    def pod_sets(self, spec: MxJobSpec) -> list[PodSet]:
+        return [
+            PodSet(
+                role=each.mx_replica_type,
+                template=each.template,
+                count=each.replicas,
+                index_label=LABEL_INDEX,
+            )
+            for each in spec.replica_specs
+        ]
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        return podsets.name_of(labels.get(LABEL_TYPE, ""))
 
     def pod_templates(self, spec: MxJobSpec) -> list[dict[str, Any]]:
         return [each.template for each in spec.replica_specs]

@@ -10,7 +10,7 @@ import msgspec
 from traincrew.api.meta import parse_time
 from traincrew.plan.shared import advancing, lifecycle, pods
 from traincrew.plan.shared.facts import JobFacts, Spec
-from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
+from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress, Suspension
 from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self.progress_limit: int | None = None
+        self.queue_status = self.stored.queue
         self._advance_left: float | None = None
 
     def advance(
@@ -39,8 +40,7 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         *,
         outcome: Outcome | None = None,
         progress: Progress | None = None,
-        suspend: str | None = None,
-        released: str = "",
+        suspend: Suspension | None = None,
         active_pods: int = 0,
     ) -> AnyStatus:
         """Return the status after this reconcile."""
@@ -48,13 +48,14 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         generation = self.metadata.generation if synced else self.stored.observed_generation
         advance = self._assess_reports(progress) if progress is not None else None
         return lifecycle.advance(
-            msgspec.structs.replace(numbers, progress=self.observed.progress),
+            msgspec.structs.replace(
+                numbers, progress=self.observed.progress, queue=self.queue_status
+            ),
             kind=self.definition.kind,
             generation=generation,
             now=self.now,
             outcome=outcome,
             suspend=suspend,
-            released=released,
             active_pods=active_pods,
             progress=progress,
             advance=advance,

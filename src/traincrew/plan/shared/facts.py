@@ -7,6 +7,7 @@ a deadline, a limit or a time to live.
 
 from __future__ import annotations
 
+# Over 400 lines: the questions to a kind are one list, which authors of kinds read as a whole.
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -18,7 +19,9 @@ from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
 from traincrew.plan.shared.gangs.job import GangSize, JobGang
+from traincrew.plan.shared.kind import labelled_place
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
+from traincrew.plan.shared.queueing import podsets
 from traincrew.plan.shared.views import ObservedPod
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from traincrew.api import kind as api
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, Refusal
+    from traincrew.plan.shared.queueing.podsets import PodSet
     from traincrew.plan.shared.stall import Stalled
 
 Spec = TypeVar("Spec", bound=CommonPolicy | HasRunPolicy)
@@ -131,6 +135,29 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """Return the templates of the pods, as the user has written them, for their scheduler."""
         return []
 
+    def pod_sets(self, spec: Spec) -> list[PodSet]:  # noqa: ARG002
+        """Return the pods that the job asks a queue for; without any it cannot be queued."""
+        return []
+
+    def pod_set_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the set of a pod with these labels."""
+        return podsets.name_of(labelled_place(labels).role)
+
+    def admitted(self, spec: Spec, counts: Mapping[str, int]) -> Spec:  # noqa: ARG002
+        """Return the spec of the same job with no more pods than a queue has admitted.
+
+        A kind overrides this if its jobs can run with fewer pods than they ask for.
+
+        Args:
+            spec: The desired state.
+            counts: How many pods of each set may run.
+        """
+        return spec
+
+    def finished_for_good(self) -> dict[str, int]:
+        """Return how many pods of each set have ended and are never created again."""
+        return {}
+
     def trains(self, spec: Spec) -> bool:  # noqa: ARG002
         """Return whether the pods that are placed train already, so that they are not released."""
         return self.stored.holds(lifecycle.RUNNING)
@@ -151,8 +178,8 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
                 self.observed,
                 self.owner,
                 self.policy(spec).scheduling_policy,
-                size=self.gang_size(spec),
-                templates=self.pod_templates(spec),
+                size=lambda: self.gang_size(spec),
+                templates=lambda: self.pod_templates(spec),
             )
         return self._gang
 

@@ -73,6 +73,22 @@ class ReplicaStatus(Struct, rename="camel", kw_only=True):
     """MPI slots of each of these pods in the hostfile."""
 
 
+class QueueStatus(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """``status.queue`` of a job.
+
+    Attributes:
+        name: The LocalQueue.
+        workload: The Workload, until its quota has been given back for good.
+        cluster_queue: The ClusterQueue that has admitted the job; empty if none has.
+        admitted: How many pods of each set were admitted, if fewer than the job asks for.
+    """
+
+    name: str = ""
+    workload: str = ""
+    cluster_queue: str = ""
+    admitted: dict[str, int] = field(default_factory=dict)
+
+
 class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """The part of ``status`` that all kinds share; a kind that stores more extends it.
 
@@ -99,6 +115,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """How often the pods were released since the job was created, resumed or last running."""
     gang_released_at: str = ""
     """When they were released last; empty if they have been created again."""
+    queue: QueueStatus | None = None
+    """What is known of the queue of the job, if it asks for one."""
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `podrecords`."""
 
@@ -152,6 +170,20 @@ class Outcome(Struct, frozen=True, kw_only=True):
     probed_at: str | None = None
 
 
+class Suspension(Struct, frozen=True, kw_only=True):
+    """Why a job has no pods although it has not ended.
+
+    Attributes:
+        field: The field of the user that says so; empty if it is something else.
+        reason: The reason, as one word in CamelCase; the kind's own if it is the user.
+        text: Why, for people, if it is not the user.
+    """
+
+    field: str = ""
+    reason: str = ""
+    text: str = ""
+
+
 class Progress(Struct, frozen=True, kw_only=True):
     """The state of a job that has not ended: running, restarting, or neither and why."""
 
@@ -191,8 +223,7 @@ def advance(
     generation: int,
     now: datetime,
     outcome: Outcome | None = None,
-    suspend: str | None = None,
-    released: str = "",
+    suspend: Suspension | None = None,
     active_pods: int = 0,
     progress: Progress | None = None,
     advance: advancing.Advance | None = None,
@@ -205,8 +236,7 @@ def advance(
         generation: Generation of the spec that was reconciled.
         now: Time of transitions.
         outcome: How the job ended, if it did.
-        suspend: The field by which the job is suspended, if it is.
-        released: Why its pods were released, if that is what suspends it.
+        suspend: Why the job has no pods, if it is to have none.
         active_pods: Number of pods that still hold resources.
         progress: The state of the job; not needed with an outcome.
         advance: Whether the reports of its program advance, if something is said of it.
@@ -225,7 +255,7 @@ def advance(
     if outcome is not None:
         _finish(after, outcome, stamp)
     elif suspend is not None:
-        _suspend(after, kind, suspend, active_pods, stamp, released=released)
+        _suspend(after, kind, suspend, active_pods, stamp)
     else:
         assert progress is not None
         _progress(after, kind, progress, stamp)
@@ -272,18 +302,16 @@ def with_late_edit(status: AnyStatus, generation: int, now: datetime) -> AnyStat
     return after
 
 
-def _suspend(
-    status: Status, kind: str, field: str, active_pods: int, stamp: str, *, released: str = ""
-) -> None:
-    reason = RELEASED if released else f"{kind}Suspended"
-    if released:
-        _set(status, SUSPENDED, True, stamp, reason=reason, message=released)
+def _suspend(status: Status, kind: str, suspend: Suspension, active_pods: int, stamp: str) -> None:
+    reason = suspend.reason or f"{kind}Suspended"
+    if suspend.text:
+        _set(status, SUSPENDED, True, stamp, reason=reason, message=suspend.text)
     elif active_pods:
         text = f"Waiting for {pods.quantity(active_pods, 'pod')} to end."
         _set(status, SUSPENDED, True, stamp, reason="Draining", message=text)
     else:
         _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
-    text = released or f"{field} is true."
+    text = suspend.text or f"{suspend.field} is true."
     _set(status, RUNNING, False, stamp, reason=reason, message=text)
     for other in (RESTARTING, *status.more_conditions):
         if status.condition(other) is not None:

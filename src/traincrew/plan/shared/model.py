@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.progress import ReportedProgress
     from traincrew.plan.shared.ranks import Position
     from traincrew.plan.shared.schedulers import Served
-    from traincrew.plan.shared.views import AnyChild, ChildView, ObservedPod, PodGroupView
+    from traincrew.plan.shared.views import (
+        AnyChild,
+        ChildView,
+        ObservedPod,
+        PodGroupView,
+        WorkloadView,
+    )
 
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of children: a hash of what we wrote, so that the same is not written again."""
@@ -150,7 +156,48 @@ class GangState(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-Question = Confirm | LogQuery | OutputQuery | GroupQuery
+class QueueQuery(Struct, frozen=True, kw_only=True):
+    """Read the Workload of the job, and what Kueue has said about it.
+
+    Attributes:
+        name: Name of the Workload.
+        priority_class: WorkloadPriorityClass of the job; empty for none.
+        pod_priority_class: PriorityClass of its pods, which counts then; empty for the default.
+    """
+
+    name: str
+    priority_class: str = ""
+    pod_priority_class: str = ""
+
+
+class Priority(Struct, frozen=True, kw_only=True):
+    """The priority of a job in its queue, and the class that it is from, if there is one."""
+
+    value: int = 0
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class QueueState(Struct, frozen=True, kw_only=True):
+    """What is known about a job in a queue; the answer to `QueueQuery`.
+
+    Attributes:
+        workload: The Workload of that name; None if there is none.
+        flavors: ``spec`` of the flavors that the Workload was admitted with.
+        priority: The priority of the job.
+        problem: Why the job cannot be queued, and what to do.
+        served: Whether the cluster serves the API of queues.
+    """
+
+    workload: WorkloadView | None = None
+    flavors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    priority: Priority | None = None
+    problem: str = ""
+    served: bool = True
+
+
+Question = Confirm | LogQuery | OutputQuery | GroupQuery | QueueQuery
 """What has to be read before anything can be decided; the answer is in the next `Observed`."""
 
 
@@ -173,6 +220,7 @@ class Observed(Struct, frozen=True, kw_only=True):
         outputs: What is known about the last output of containers. The answer to `OutputQuery`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
         gang: What is known about the gang of the job; None if it was not asked.
+        queue: What is known about the job in its queue; None if it was not asked.
         progress: The newest report of the training program to this operator.
         positions: The positions that its ranks have reported to this operator.
     """
@@ -190,6 +238,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     outputs: dict[LogKey, Output] = field(default_factory=dict)
     rejections: dict[str, Refusal] = field(default_factory=dict)
     gang: GangState | None = None
+    queue: QueueState | None = None
     progress: ReportedProgress | None = None
     positions: tuple[Position, ...] = ()
 
@@ -250,6 +299,24 @@ class GroupWrite(Struct, frozen=True, kw_only=True):
     delete: PodGroupView | None = None
 
 
+class QueueWrite(Struct, frozen=True, kw_only=True):
+    """Creates, changes or deletes the Workload of a job; each of these alone.
+
+    Attributes:
+        create: The Workload to create.
+        found: Else the Workload, as it was observed; it must not have changed since.
+        patch: A merge patch of it.
+        status: A merge patch of its status.
+        delete: Whether it is deleted.
+    """
+
+    create: dict[str, Any] | None = None
+    found: WorkloadView | None = None
+    patch: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+    delete: bool = False
+
+
 class Event(NamedTuple):
     """An event of the job, emitted once the status it reports is stored."""
 
@@ -263,6 +330,7 @@ class Plan(Struct, kw_only=True):
 
     Attributes:
         group: What is done with the PodGroup of the job, before anything else is written.
+        queue: What is done with the Workload of the job, likewise, one after the other.
         stages: Writes of children; a stage begins when the one before has succeeded.
         later: Writes of children that no pod needs in order to start. They follow the stages, and
             give way to those of other jobs. A refusal of one of them is never permanent.
@@ -283,6 +351,7 @@ class Plan(Struct, kw_only=True):
     """
 
     group: GroupWrite | None = None
+    queue: list[QueueWrite] = field(default_factory=list)
     stages: list[list[Write]] = field(default_factory=list)
     later: list[Write] = field(default_factory=list)
     coming: dict[ChildKey, list[dict[str, Any]]] = field(default_factory=dict)

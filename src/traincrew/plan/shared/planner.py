@@ -1,12 +1,13 @@
 """The decisions for one job, in the same order for every kind.
 
+managed elsewhere  -> nothing at all
 being deleted      -> nothing; garbage collection deletes its children
 finished           -> final: only the cleanup of pods and the time to live continue
 invalid            -> Failed, with the field and the fix
 spec incomplete    -> write what the kind's contract wants there
 ended by itself    -> Succeeded or Failed, and the cleanup
 past a limit       -> Failed: the back-off limit, the deadline
-suspended          -> delete the pods
+held               -> delete the pods: the user suspends the job, or something else holds it
 no progress        -> another attempt, or Failed
 not started        -> Failed, when the time to start is over or the API never accepts a child
 else               -> the children that the kind wants, once no earlier ones are in the way
@@ -24,14 +25,15 @@ from datetime import timedelta
 import msgspec
 
 from traincrew.api import placeholders
+from traincrew.api.kind import is_managed_here
 from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, default_policy
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
-from traincrew.plan.shared.assembly import PlanAssembly, first
+from traincrew.plan.shared.assembly import first
 from traincrew.plan.shared.facts import Spec, refusal_text
 from traincrew.plan.shared.gangs.job import READ_SECONDS, WAITING
-from traincrew.plan.shared.gangs.releasing import GangRelease
+from traincrew.plan.shared.holds import Holding
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     Confirm,
@@ -54,13 +56,15 @@ _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
 
 
-class JobPlanner(PlanAssembly[Spec, AnyStatus]):
+class JobPlanner(Holding[Spec, AnyStatus]):
     """Decides what one job needs next."""
 
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
-        if self.metadata.deletion_timestamp is not None:
+        if not is_managed_here(self.observed.job.spec):
             return Plan(status=self.observed.job.status)
+        if self.metadata.deletion_timestamp is not None:
+            return self.plan_deleted()
         try:
             spec = self.decode(self.observed.job.spec)
         except msgspec.ValidationError as error:
@@ -77,12 +81,15 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
             return SpecPatch(patch)
+        if (asked := self.queue_question(spec, found)) is not None:
+            return asked
+        spec = self.in_queue(spec, found)
         if not found and (question := self.gang(spec).question()) is not None:
             return question
-        released = self._release(spec) if not found else None
-        if released is not None and released.asks:
-            return Confirm()
-        if released is not None and released.text:
+        hold = self.hold_of(spec, found)
+        if isinstance(hold, Confirm):
+            return hold
+        if hold is not None:
             spec = self.suspended(spec)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
             return Confirm(unseen=self.unseen(spec))
@@ -90,30 +97,16 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             return LogQuery(logs)
         if (outcome := self._outcome(spec, found)) is not None:
             return self._plan_end(spec, outcome)
-        if self.policy(spec).suspend:
-            return self._plan_suspended(spec, released)
-        plan = self._plan_active(spec, found)
-        return released.applied(plan) if released is not None else plan
-
-    def _release(self, spec: Spec) -> GangRelease:
-        """Decide whether the pods are released, because only some of them have found room."""
-        return GangRelease(
-            self.observed,
-            self.stored,
-            self.gang(spec),
-            self.now,
-            suspended=self.policy(spec).suspend,
-            trains=self.trains(spec),
-        )
+        if hold is not None:
+            return self.plan_held(spec, hold)
+        if self.admission_conflict:
+            conflict = self.failure(Cause.REFUSED, self.admission_conflict, child="Pod")
+            return self._plan_end(spec, conflict)
+        return self.not_held(self._plan_active(spec, found))
 
     @property
     def _default_policy(self) -> CommonPolicy:
         return default_policy(self.definition.spec)
-
-    @property
-    def _policy_field(self) -> str:
-        """Path of the run policy, for messages."""
-        return "spec" if issubclass(self.definition.spec, CommonPolicy) else "spec.runPolicy"
 
     def _unread_logs(self) -> tuple[LogKey, ...]:
         """Return logs to read of the first pods that failed; others probably failed as a result."""
@@ -148,7 +141,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         ):
             return None
         times = pods.quantity(attempts.failures + attempts.restarts, "time")
-        limit = f"{self._policy_field}.backoffLimit: {attempts.limit}"
+        limit = f"{self.policy_field}.backoffLimit: {attempts.limit}"
         text = attempts.message or f"The program has failed {times} ({limit})."
         if attempts.stalled:
             return self.failure(
@@ -166,7 +159,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
     def deadline_text(self, policy: CommonPolicy) -> str:
         """Return what is said of a job that exceeded its deadline."""
         seconds = policy.active_deadline_seconds
-        field = f"{self._policy_field}.activeDeadlineSeconds"
+        field = f"{self.policy_field}.activeDeadlineSeconds"
         return f"The job was active for {seconds} s ({field})."
 
     def _plan_end(self, spec: Spec, outcome: Outcome, numbers: AnyStatus | None = None) -> Plan:
@@ -214,8 +207,10 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         found = roles.values() if isinstance(roles, dict) else roles
         return not any(role.get("active") for role in found if isinstance(role, dict))
 
-    def _plan_finished(self, policy: CommonPolicy) -> Plan:
+    def _plan_finished(self, policy: CommonPolicy) -> Plan | Question:
         """Plan for a finished job: only the cleanup of pods and the time to live continue."""
+        if (question := self.leave_queue()) is not None:
+            return question
         numbers = self.status_with_counts(None)
         # Records are no longer kept, so every reconcile would count a restart again.
         statuses = {
@@ -226,6 +221,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             numbers,
             conditions=self.stored.conditions,
             replica_statuses=statuses,
+            queue=self.queue_status,
         )
         late = self.metadata.generation > self.stored.observed_generation
         if late:
@@ -236,6 +232,8 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         changing = {"replicaStatuses", "workersReady"} if not self.is_at_rest else set()
         if edit:
             changing.add("conditions")
+        if self.queue_status != self.stored.queue:
+            changing.add("queue")
         plan.status = {
             **before,
             **{name: after[name] for name in sorted(changing) if name in after},
@@ -246,7 +244,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         if left is not None:
             plan.requeue_after = left.total_seconds()
             plan.delete_job = plan.requeue_after <= 0
-        return plan
+        return self.with_queue(plan)
 
     def _late_edit(self, status: AnyStatus) -> list[Event]:
         """Report once for each version of the spec that it will not run."""
@@ -259,22 +257,6 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
     def _restarts(self, name: str) -> int:
         before = self.stored.replica_statuses.get(name)
         return before.restarts if before is not None else 0
-
-    def _plan_suspended(self, spec: Spec, released: GangRelease | None) -> Plan:
-        numbers = self.status_with_counts(spec, wanted=False)
-        active = sum(pod.active for pod in self.observed.pods)
-        field = f"{self._policy_field}.suspend"
-        text = released.text if released is not None else ""
-        at, count = released.stamp if released is not None else ("", 0)
-        numbers.gang_released_at, numbers.gang_releases = at, count
-        status = self.advance(numbers, suspend=field, released=text, active_pods=active)
-        plan = Plan(status=self.document(status))
-        self.suspend(plan, spec)
-        plan.events = self.transitions(status)
-        if released is not None:
-            plan.requeue_after = released.seconds
-            plan.events += released.events
-        return self.complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
         plan = Plan(status=self.document(status))
@@ -310,6 +292,7 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         else:
             waits += self.write(plan, spec, numbers)
             self.gang(spec).add_to(plan)
+            self.add_admission(plan)
         status = self.advance(numbers, progress=progress)
         plan.status = self.document(status)
         plan.events = [*self.news(found), *self.transitions(status)]
@@ -419,5 +402,5 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
         was_synced = self.stored.condition(lifecycle.SYNCED) is None
         if was_synced and status.observed_generation == self.stored.observed_generation:
             return []
-        path = f"{self._policy_field}.schedulingPolicy"
+        path = f"{self.policy_field}.schedulingPolicy"
         return [*self.events_on_spec_change(spec), *self.gang(spec).warnings(path)]

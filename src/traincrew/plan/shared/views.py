@@ -25,6 +25,15 @@ class PodGroupView(ChildView, frozen=True, gc=False, kw_only=True):
     status: dict[str, Any] = field(default_factory=dict)
 
 
+class WorkloadView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A Workload of Kueue; both parts stay plain data, because they are compared and copied."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+    """``metadata.finalizers``."""
+
+
 class RoleView(ChildView, frozen=True, gc=False, kw_only=True):
     """A Role."""
 

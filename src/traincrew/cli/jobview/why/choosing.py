@@ -11,7 +11,15 @@ from msgspec.structs import replace
 from traincrew.api.reasons import Cause
 from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
-from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting, together
+from traincrew.cli.jobview.why import (
+    advancing,
+    creating,
+    ending,
+    placing,
+    queues,
+    starting,
+    together,
+)
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
 
 if TYPE_CHECKING:
@@ -97,6 +105,8 @@ def _behind(facts: Facts) -> Explanation:
 
 def _suspended(facts: Facts, condition: Condition) -> Explanation:
     if (found := together.released(facts, condition)) is not None:
+        return found
+    if (found := queues.held(facts, condition)) is not None:
         return found
     if condition.reason == "Draining":
         return Explanation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.api.runpolicy import DEFAULT_SCHEDULE_TIMEOUT_SECONDS, StartPolicy
@@ -10,7 +11,7 @@ from traincrew.plan.shared.gangs import apply, groups, membership
 from traincrew.plan.shared.model import Event, GangState, GroupQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import SchedulingPolicy
@@ -48,8 +49,8 @@ class JobGang:
         observed: The job and its children.
         owner: The job.
         policy: Its ``schedulingPolicy``.
-        size: The numbers of its pods.
-        templates: The templates of its pods.
+        size: Returns the numbers of its pods.
+        templates: Returns the templates of its pods.
     """
 
     def __init__(
@@ -58,17 +59,19 @@ class JobGang:
         owner: Owner,
         policy: SchedulingPolicy,
         *,
-        size: GangSize,
-        templates: Iterable[dict[str, Any]],
+        size: Callable[[], GangSize],
+        templates: Callable[[], Iterable[dict[str, Any]]],
     ) -> None:
         self._observed = observed
         self._owner = owner
         self._policy = policy
+        # Most jobs ask for no gang: what only a gang needs is found out when it is needed.
         self._size = size
-        self._schedulers = {
-            str((each.get("spec") or {}).get("schedulerName") or "") for each in templates
-        }
-        self._in_use = membership.engine_in_use(observed.children.items())
+        self._templates = templates
+
+    @cached_property
+    def _in_use(self) -> str | None:
+        return membership.engine_in_use(self._observed.children.items())
 
     @property
     def _state(self) -> GangState:
@@ -78,7 +81,10 @@ class JobGang:
         """Return what must be known first; None for a job that has nothing to do with gangs."""
         if self._observed.gang is not None or not (self._policy.wants_gang or self._in_use):
             return None
-        scheduler = next(iter(self._schedulers)) if len(self._schedulers) == 1 else ""
+        schedulers_named = {
+            str((each.get("spec") or {}).get("schedulerName") or "") for each in self._templates()
+        }
+        scheduler = next(iter(schedulers_named)) if len(schedulers_named) == 1 else ""
         name = groups.name_of(self._owner)
         return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
 
@@ -101,6 +107,8 @@ class JobGang:
         A gang that is not asked for any more keeps its PodGroup, of one pod, until the job is
         deleted: schedulers leave pods alone whose group does not exist.
         """
+        if not (self._policy.wants_gang or self._policy.priority_class or self._in_use):
+            return
         served, found = self._state.served, self._state.group
         engine = ""
         if self._in_use == "":
@@ -125,10 +133,11 @@ class JobGang:
         is_default = isinstance(self._policy, StartPolicy) and (
             timeout == DEFAULT_SCHEDULE_TIMEOUT_SECONDS
         )
+        size = self._size()
         return groups.gang_of(
             self._policy,
-            self._size.needed,
-            members=self._size.members,
+            size.needed,
+            members=size.members,
             timeout=None if is_default else timeout,
         )
 

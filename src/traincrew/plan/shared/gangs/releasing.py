@@ -26,7 +26,6 @@ class GangRelease:
         stored: The stored status.
         gang: The gang.
         now: The time.
-        suspended: Whether the user has suspended the job.
         trains: Whether the pods that are placed train already.
 
     Attributes:
@@ -44,7 +43,6 @@ class GangRelease:
         gang: JobGang,
         now: datetime,
         *,
-        suspended: bool,
         trains: bool,
     ) -> None:
         self._observed, self._stored, self._now = observed, stored, now
@@ -53,7 +51,7 @@ class GangRelease:
         self.stamp = ("", 0)
         self.seconds: float | None = None
         self.events: list[Event] = []
-        if suspended or stored.finished or not gang.is_unplaced:
+        if stored.finished or not gang.is_unplaced:
             return
         if stored.gang_released_at:
             self._stay()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.plan.shared import pods
-from traincrew.plan.shared.podrecords_text import PodRecord, matches, read, short_id, texts
+from traincrew.plan.shared.podrecords.text import PodRecord, matches, read, short_id, texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -1,0 +1,330 @@
+"""The queue of one job: what holds it, what an admission means, what Kueue is told."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from traincrew.api.reasons import (
+    QUEUE_EVICTED,
+    QUEUE_PENDING,
+    QUEUE_STOPPED,
+    QUEUE_UNAVAILABLE,
+)
+from traincrew.plan.shared.lifecycle import QueueStatus
+from traincrew.plan.shared.model import FINGERPRINT, QueueQuery, QueueState
+from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, workloads
+from traincrew.plan.shared.queueing.admission import Addition, AdmissionConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from traincrew.api.meta import Owner
+    from traincrew.plan.shared.model import Observed, QueueWrite
+    from traincrew.plan.shared.queueing.podsets import PodSet
+    from traincrew.plan.shared.views import WorkloadView
+
+READ_SECONDS = 15.0
+"""Seconds after which the Workload of a job that is held is read again, if no watch reports it."""
+
+
+FINISHED_SECONDS = 300.0
+"""The same for a job that has ended, while the cluster does not serve Workloads."""
+
+
+class Verdict(Struct, kw_only=True):
+    """What the queue of a job demands.
+
+    Attributes:
+        reason: Why the job has no pods; empty if it may have some.
+        text: The same for people.
+        asks: Whether the pods must be listed from the API server first.
+        writes: What is done with the Workload.
+        status: What the status says.
+        added: What is added to the pods of each set.
+        counts: How many pods of each set may run.
+        unknown: Why nothing is known of the admission of a job that runs; no pods are created.
+        failure: Why the job can never run with its admission.
+        seconds: Seconds until the Workload is read again.
+    """
+
+    reason: str = ""
+    text: str = ""
+    asks: bool = False
+    writes: list[QueueWrite] = field(default_factory=list)
+    status: QueueStatus | None = None
+    added: dict[str, Addition] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    unknown: str = ""
+    failure: str = ""
+    seconds: float | None = None
+
+
+class JobQueue:
+    """The queue of one job.
+
+    Args:
+        observed: The job, its pods, and its Workload.
+        owner: The job.
+        stored: What its status says of the queue.
+        now: The time.
+    """
+
+    def __init__(
+        self, observed: Observed, owner: Owner, stored: QueueStatus | None, now: datetime
+    ) -> None:
+        self._observed = observed
+        self._owner = owner
+        self._stored = stored or QueueStatus()
+        self._now = now
+        self._label = owner.labels.get(kueue.QUEUE, "")
+        self._finished: Mapping[str, int] = {}
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the job asks for a queue, or has asked for one."""
+        return bool(self._label or self._stored.workload)
+
+    def question(self, pod_sets: Sequence[PodSet]) -> QueueQuery | None:
+        """Return what must be known first; None for a job that has nothing to do with queues."""
+        if self._observed.queue is not None or not self.is_asked_for:
+            return None
+        named = (str(each.template["spec"].get("priorityClassName") or "") for each in pod_sets)
+        return QueueQuery(
+            name=workloads.name_of(self._owner),
+            priority_class=self._owner.labels.get(kueue.PRIORITY_CLASS, ""),
+            pod_priority_class=next(filter(None, named), ""),
+        )
+
+    @property
+    def _state(self) -> QueueState:
+        return self._observed.queue or QueueState()
+
+    @property
+    def _name(self) -> str:
+        return workloads.name_of(self._owner)
+
+    @cached_property
+    def _active(self) -> int:
+        """Number of pods that hold resources, those of deleted children included."""
+        return sum(pod.active for pod in (*self._observed.pods, *self._observed.departing))
+
+    def _after_pods(self, verdict: Verdict, writes: Sequence[QueueWrite]) -> Verdict:
+        """Add writes that follow when no pod is left, as the API server says."""
+        if not writes or self._active:
+            return verdict
+        if self._observed.confirmed:
+            verdict.writes += writes
+        else:
+            verdict.asks = True
+        return verdict
+
+    def _held(self, reason: str, text: str, queue: str = "") -> Verdict:
+        status = QueueStatus(name=queue or self._label, workload=self._name)
+        return Verdict(reason=reason, text=text, status=status, seconds=READ_SECONDS)
+
+    # -- a job that has not ended -------------------------------------------------------------
+
+    def decide(
+        self,
+        pod_sets: Sequence[PodSet] | None,
+        finished: Mapping[str, int],
+        *,
+        suspended: bool,
+        runs: bool,
+    ) -> Verdict | None:
+        """Return what the queue demands; None if the job has nothing to do with one.
+
+        Args:
+            pod_sets: What the job asks for; None if its spec is invalid at the moment.
+            finished: How many pods of each set have ended for good; their quota was given back.
+            suspended: Whether the user suspends the job.
+            runs: Whether the job was admitted, and nothing has held it since.
+        """
+        if not self.is_asked_for:
+            return None
+        state, found = self._state, self._state.workload
+        if state.problem:
+            if runs and not suspended:  # what is not known is not gone
+                return Verdict(status=self._stored, unknown=state.problem, seconds=READ_SECONDS)
+            return self._held(QUEUE_UNAVAILABLE, state.problem)
+        if pod_sets is not None and not pod_sets:
+            return self._held(QUEUE_UNAVAILABLE, messages.unsupported(self._owner.kind))
+        if found is None:
+            return self._without_workload(pod_sets, suspended=suspended)
+        if found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid:
+            return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
+        queue = str(found.spec.get("queueName") or "")
+        if found.metadata.deletion_timestamp is not None:
+            text = messages.deleted(self._name, self._active)
+            return self._after_pods(self._held(QUEUE_STOPPED, text, queue), workloads.let_go(found))
+        if workloads.holds(found, kueue.FINISHED):
+            stated = workloads.condition(found, kueue.FINISHED) or {}
+            return self._held(QUEUE_STOPPED, messages.finished(self._name, stated), queue)
+        if suspended:
+            return self._suspended(found, queue)
+        if workloads.holds(found, kueue.QUOTA_RESERVED):
+            self._finished = finished
+            return self._with_quota(found, queue, pod_sets)
+        return self._waiting(found, queue, pod_sets)
+
+    def _without_workload(
+        self, pod_sets: Sequence[PodSet] | None, *, suspended: bool
+    ) -> Verdict | None:
+        if suspended or not self._label:
+            return Verdict() if self._stored.workload else None
+        if self._active:
+            text = messages.not_queued(self._label, self._active)
+            return self._held(QUEUE_PENDING, text)
+        held = self._held(QUEUE_PENDING, messages.waiting(self._label, None))
+        if pod_sets is None:
+            return held
+        # A job that was never seen before has no pods.
+        is_new = not self._observed.job.status.get("conditions")
+        write = workloads.create(self._owner, self._label, pod_sets, self._state.priority)
+        if is_new:
+            held.writes.append(write)
+            return held
+        return self._after_pods(held, [write])
+
+    def _suspended(self, found: WorkloadView, queue: str) -> Verdict:
+        """Take a job out of its queue that its user suspends; it keeps its Workload."""
+        verdict = self._held("", "", queue)
+        if workloads.is_on_hold(found):
+            verdict.seconds = None
+            return verdict
+        text = "The job is suspended by its user"
+        release = workloads.release(found, self._now, kueue.ON_HOLD, text)
+        return self._after_pods(verdict, [release])
+
+    def _waiting(
+        self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet] | None
+    ) -> Verdict:
+        """Decide about a Workload that has no quota."""
+        if not self._label:  # the user has taken the job out of the queue
+            return Verdict(writes=workloads.delete(found), status=None, reason=QUEUE_PENDING,
+                           text=messages.left(queue), seconds=1.0)  # fmt: skip
+        stated = workloads.condition(found, kueue.QUOTA_RESERVED)
+        if found.spec.get("active") is False:
+            held = self._held(QUEUE_STOPPED, messages.inactive(self._name), queue)
+        else:
+            evicted = workloads.condition(found, kueue.EVICTED) or {}
+            is_evicted = evicted.get("status") == "True"
+            reason = QUEUE_EVICTED if is_evicted and self._active else QUEUE_PENDING
+            text = messages.waiting(self._label, stated, evicted if is_evicted else None)
+            if at := (found.status.get("requeueState") or {}).get("requeueAt"):
+                text = f"{text}; not before {at}"
+            held = self._held(reason, text)
+        if pod_sets is not None:
+            priority = self._state.priority
+            held.writes += workloads.updates(self._owner, found, self._label, pod_sets, priority)
+        if not held.writes and workloads.is_on_hold(found):
+            text = "The job is not suspended any more; it waits for quota"
+            held.writes.append(workloads.release(found, self._now, kueue.PENDING, text))
+        return held
+
+    def _with_quota(
+        self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet] | None
+    ) -> Verdict:
+        """Decide about a Workload that has quota, whose queue is not changed any more."""
+        evicted = workloads.condition(found, kueue.EVICTED) or {}
+        if evicted.get("status") == "True":
+            reason = QUEUE_STOPPED if found.spec.get("active") is False else QUEUE_EVICTED
+            held = self._held(reason, messages.evicted(queue, evicted, self._active), queue)
+            message = str(evicted.get("message", ""))
+            release = workloads.release(found, self._now, kueue.PENDING, message)
+            return self._after_pods(held, [release])
+        if pod_sets is not None and self._is_other(found, pod_sets):
+            held = self._held(QUEUE_PENDING, messages.changed(queue, self._active), queue)
+            return self._after_pods(held, workloads.delete(found))
+        if not workloads.holds(found, kueue.ADMITTED):
+            return self._held(QUEUE_PENDING, messages.checking(queue, found), queue)
+        return self._admitted(found, queue, pod_sets or ())
+
+    def _is_other(self, found: WorkloadView, pod_sets: Sequence[PodSet]) -> bool:
+        """Return whether a job asks for something else than its Workload has quota for.
+
+        A job that asks for fewer pods gives quota back. One that can run with fewer than it asks
+        for does so with those that were admitted.
+        """
+        wanted = podsets.fingerprint(pod_sets)
+        if found.metadata.annotations.get(FINGERPRINT) != wanted:
+            return True
+        counts = admission.counts(found, self._finished)
+        return any(
+            each.count > counts.get(each.name, 0)
+            and (each.least is None or counts.get(each.name, 0) < min(each.least, each.count))
+            for each in pod_sets
+        )
+
+    def _admitted(self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet]) -> Verdict:
+        assigned = (found.status.get("admission") or {}).get("clusterQueue", "")
+        counts, asked = admission.counts(found, self._finished), workloads.asked(found)
+        fewer = {name: count for name, count in counts.items() if count < asked.get(name, 0)}
+        status = QueueStatus(
+            name=queue, workload=self._name, cluster_queue=assigned, admitted=fewer
+        )
+        verdict = Verdict(status=status, counts=counts)
+        try:
+            verdict.added = admission.additions(found, self._state.flavors)
+            for each in pod_sets:
+                if each.name in verdict.added:
+                    verdict.added[each.name].add_to(each.template)
+        except AdmissionConflictError as error:
+            verdict.failure = messages.conflict(queue, str(error))
+        return verdict
+
+    def report(self, wanted: Mapping[str, int]) -> list[QueueWrite]:
+        """Return what Kueue is told about an admitted job: reclaimable pods, else readiness.
+
+        Args:
+            wanted: How many pods of each set the job asks for now.
+        """
+        found = self._state.workload
+        if found is None:
+            return []
+        asked, allowed = workloads.asked(found), admission.admitted(found)
+        unneeded: dict[str, int] = {}
+        for name, count in allowed.items():
+            needed = max(0, min(wanted.get(name, 0), count) - self._finished.get(name, 0))
+            unneeded[name] = asked.get(name, 0) - needed if needed < count else 0
+        if (write := workloads.reclaim(found, unneeded)) is not None:
+            return [write]
+        up = sum(pod.ready or pod.status.phase == "Succeeded" for pod in self._observed.pods)
+        expected = sum(min(count, wanted.get(name, 0)) for name, count in allowed.items())
+        write = workloads.pods_ready(found, self._now, ready=up >= expected)
+        return [write] if write is not None else []
+
+    # -- a job that has ended -----------------------------------------------------------------
+
+    def finish(self, *, succeeded: bool, message: str) -> Verdict:
+        """Return what is done with the Workload of a job that has ended.
+
+        Its quota is in use until no pod is left that holds resources.
+        """
+        name, state, found = self._stored.name or self._label, self._state, self._state.workload
+        kept = QueueStatus(name=name, workload=self._name)
+        if state.problem:
+            seconds = READ_SECONDS if state.served else FINISHED_SECONDS
+            return Verdict(status=kept, seconds=seconds)
+        if found is None or (
+            found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid
+        ):
+            return Verdict(status=QueueStatus(name=name))
+        writes = workloads.finish(found, self._now, succeeded=succeeded, message=message)
+        verdict = self._after_pods(Verdict(status=kept), writes)
+        if verdict.writes or not writes:
+            verdict.status = QueueStatus(name=name)
+        return verdict
+
+    def leave(self) -> Verdict:
+        """Return what is done with the Workload of a job that is being deleted."""
+        found = self._state.workload
+        verdict = Verdict(status=self._stored, seconds=1.0)
+        if found is None or found.metadata.deletion_timestamp is None:
+            verdict.seconds = None
+            return verdict
+        return self._after_pods(verdict, workloads.let_go(found))
