@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.api.runpolicy import DEFAULT_SCHEDULE_TIMEOUT_SECONDS, StartPolicy
 from traincrew.plan.shared import schedulers
-from traincrew.plan.shared.gangs import apply, groups, membership
+from traincrew.plan.shared.gangs import apply, groups, membership, waiting
 from traincrew.plan.shared.model import Event, GangState, GroupQuery
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import SchedulingPolicy
     from traincrew.plan.shared.model import Observed, Plan
-    from traincrew.plan.shared.schedulers import Gang
+    from traincrew.plan.shared.schedulers import Gang, Served
 
 WAITING = "WaitingForGang"
 """Reason of a job whose pods wait for a scheduler to place them together."""
@@ -83,14 +83,19 @@ class JobGang:
         return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
 
     @property
-    def is_unplaced(self) -> bool:
-        """Whether a gang is asked for, and no scheduler places it."""
-        return self._policy.wants_gang and (self._state.served is None or self._in_use == "")
+    def is_wanted(self) -> bool:
+        """Whether a gang is asked for."""
+        return self._policy.wants_gang
+
+    @property
+    def engine(self) -> str:
+        """The scheduler that should place the pods together; empty for none."""
+        return self._state.served.name if self._state.served and self._in_use != "" else ""
 
     @property
     def size(self) -> int:
         """Number of pods that have to be there together."""
-        return self._gang.size
+        return self._gang(self._size.members).size
 
     def add_to(self, plan: Plan) -> None:
         """Add to a plan the PodGroup, and to the pods in it that they belong to it.
@@ -102,23 +107,56 @@ class JobGang:
         deleted: schedulers leave pods alone whose group does not exist.
         """
         served, found = self._state.served, self._state.group
-        engine = ""
+        engine, group = "", groups.name_of(self._owner)
         if self._in_use == "":
             served = None
         if served is not None and (self._policy.wants_gang or self._in_use):
             engine, has_pods = served.name, bool(self._observed.pods)
-            plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
+            plan.group = groups.write(
+                self._owner, served, self._current_gang, found, has_pods=has_pods
+            )
             if plan.group is not None and plan.group.delete is not None:
                 plan.stages, plan.coming = [], {}  # not before it can be created anew
+            elif self._is_incomplete_forever(served):
+                group = ""
         apply.apply(
             plan,
             engine=engine,
-            group=groups.name_of(self._owner),
+            group=group,
             priority_class=self._policy.priority_class or "",
         )
 
     @property
-    def _gang(self) -> Gang:
+    def _present(self) -> int:
+        """Number of pods that are members of the group, when all are created.
+
+        Pods that have succeeded are not created again, and schedulers do not count them.
+        """
+        succeeded = sum(
+            pod.status.phase == "Succeeded" and pod.metadata.deletion_timestamp is None
+            for pod in self._observed.pods
+        )
+        return self._size.members - succeeded
+
+    def _is_incomplete_forever(self, served: Served) -> bool:
+        """Whether pods that are created in place of others would wait for more than there will be.
+
+        So they do not belong to the group. The others have been placed together before.
+        """
+        found = self._state.group
+        return (
+            found is not None
+            and not served.is_resizable
+            and bool(self._observed.pods)
+            and self._present < schedulers.size_of(served, found.spec)
+        )
+
+    @property
+    def _current_gang(self) -> Gang:
+        """The gang of the pods that have not ended."""
+        return self._gang(self._present)
+
+    def _gang(self, members: int) -> Gang:
         if not self._policy.wants_gang:
             return schedulers.Gang(size=1)
         timeout = self._policy.schedule_timeout_seconds
@@ -128,7 +166,7 @@ class JobGang:
         return groups.gang_of(
             self._policy,
             self._size.needed,
-            members=self._size.members,
+            members=members,
             timeout=None if is_default else timeout,
         )
 
@@ -137,22 +175,17 @@ class JobGang:
     def waiting(self) -> str:
         """Return why the gang is not scheduled; empty if it is, or nothing is known."""
         served, group = self._state.served, self._state.group
-        unbound = [
-            pod
-            for pod in self._observed.pods
-            if not pod.spec.node_name and pod.status.phase == "Pending"
-        ]
-        if not unbound or not self._policy.wants_gang:
+        if not waiting.unplaced(self._observed.pods) or not self._policy.wants_gang:
             return ""
         if self._state.problem:
             return self._state.problem
         if served is None or group is None or self._in_use == "":
             return ""
-        why = schedulers.waiting(served.name, group.status)
+        gang = self._current_gang
+        why = waiting.why(served, group, gang, self._observed.pods)
         if not why:
             return ""
-        count = self._gang.size
-        pods = "1 pod" if count == 1 else f"{count} pods"
+        pods = "1 pod" if gang.size == 1 else f"{gang.size} pods"
         return f"{pods} are scheduled together or not at all ({served.name}): {why}"
 
     def warnings(self, path: str) -> list[Event]:
