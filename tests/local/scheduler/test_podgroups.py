@@ -182,7 +182,7 @@ async def test_groups_of_coscheduling_are_found_when_the_definition_comes() -> N
             found = await world.get(COSCHEDULING, "a") or {}
             return bool(found.get("status", {}).get("phase") == expected)
 
-        await world.until(lambda: phase("Scheduled"))
+        await world.until(lambda: phase("Scheduling"))
         for each in await world.pods():
             await world.status(each, {"phase": "Running"})
         await world.until(lambda: phase("Running"))
