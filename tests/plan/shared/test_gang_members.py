@@ -14,6 +14,7 @@ from plan.shared.gangs import (
     group,
     manifest,
 )
+from plan.world import World
 from traincrew.plan.shared import schedulers
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def test_a_pod_does_not_wait_for_those_that_were_removed() -> None:
     found.settle()
     assert schedulers.size_of(ALPHA, group(found)["spec"]) == 2
     assert all("schedulingGroup" in each["spec"] for each in found.pods.values())
+
+
+def test_a_master_that_has_succeeded_was_not_counted() -> None:
+    job = manifest("ChainerJob", queue="q")
+    job["spec"]["master"]["backoffLimit"] = 0
+    found = World(job)
+    found.served = [COSCHEDULING]
+    found.settle()
+    found.run()
+    found.settle()
+    (master,) = (name for name in found.pods if "-master" in name)
+    found.end(found.pods[master], 0)
+    assert found.plan().group is None  # before its Job says so
 
 
 def test_a_group_that_stays_too_large_is_told_with_the_fix() -> None:

@@ -130,13 +130,15 @@ class JobGang:
     def _present(self) -> int:
         """Number of pods that are members of the group, when all are created.
 
-        Pods that have succeeded are not created again, and schedulers do not count them.
+        Pods that have succeeded are not created again, and schedulers do not count them. A master
+        that is created later is more than the members.
         """
+        pods, members = self._observed.pods, self._size.members
         succeeded = sum(
             pod.status.phase == "Succeeded" and pod.metadata.deletion_timestamp is None
-            for pod in self._observed.pods
+            for pod in pods
         )
-        return self._size.members - succeeded
+        return members - max(0, succeeded - max(0, len(pods) - members))
 
     def _is_incomplete_forever(self, served: Served) -> bool:
         """Whether pods that are created in place of others would wait for more than there will be.
