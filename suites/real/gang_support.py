@@ -188,7 +188,7 @@ class GangUser(User):
 
     def delete_all(self) -> None:
         """Delete all jobs, and wait until their pods are gone."""
-        kinds = ",".join(PLURALS.values())
+        kinds = ",".join((*PLURALS.values(), "mpiclusters"))
         self.kubectl("delete", kinds, "--all", "--wait=false")
         self.until("no pods are left", lambda: not self.items("pods"), 60)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from suites import openmpi_values
 
+from hack import images
+
+from . import openmpi_support
 from .gang_cases import GangCases, clean
-from .gang_support import COSCHEDULING, GangUser, cluster
+from .gang_support import COSCHEDULING, PROGRAM, SIZE, SLOT, SPACE, GangUser, cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["clean"]
 pytestmark = pytest.mark.timeout(600)
@@ -25,3 +31,17 @@ def user() -> Iterator[GangUser]:
 
 class TestGangs(GangCases):
     """All cases."""
+
+
+def test_two_clusters_of_kube_openmpi_take_turns(user: GangUser, tmp_path: Path) -> None:
+    """As its values ask for a scheduler of groups: `customScheduling`."""
+    user.cluster.load_images([images.build("openmpi")])
+    path = openmpi_values.gang(tmp_path, COSCHEDULING.scheduler, SIZE, SLOT)
+    names = ("turn-a", "turn-b")
+    for name in names:
+        (tmp_path / f"{name}.manifest").write_text(
+            subprocess.check_output([PROGRAM, "mpi", f"--name={name}", path], text=True)
+        )
+    words = [f"--filename={tmp_path / name}.manifest" for name in names]
+    user.kubectl("create", *words)
+    openmpi_values.take_turns(openmpi_support.User(user.cluster, SPACE), names)
