@@ -84,6 +84,22 @@ def test_a_pod_does_not_wait_for_those_that_were_removed() -> None:
     assert all("schedulingGroup" in each["spec"] for each in found.pods.values())
 
 
+def test_no_pod_joins_a_group_that_is_being_deleted() -> None:
+    """Kubernetes keeps it as long as there is one."""
+    found = running(ALPHA)
+    found.edit(suspend=True)
+    found.settle()
+    group(found)["metadata"]["deletionTimestamp"] = found.stamp()
+    found.edit(suspend=False, minReplicas=2, schedulingPolicy={"minAvailable": 2})
+    plan = found.plan()
+    assert plan.group is not None
+    assert plan.group.delete is not None
+    assert not plan.stages
+    found.settle()
+    assert schedulers.size_of(ALPHA, group(found)["spec"]) == 2
+    assert len(found.pods) == 3
+
+
 def test_a_master_that_has_succeeded_was_not_counted() -> None:
     job = manifest("ChainerJob", queue="q")
     job["spec"]["master"]["backoffLimit"] = 0
