@@ -265,8 +265,11 @@ class ControlPlane:
         ]
 
     def _plugin_scheduler(self) -> list[str]:
-        # The port is that of kube-scheduler.
-        return [f"--config={self.directory / f'{gangs.SCHEDULER}.json'}", "--secure-port=0"]
+        return [
+            f"--config={self.directory / f'{gangs.SCHEDULER}.json'}",
+            "--secure-port=0",  # the usual one is that of kube-scheduler
+            f"--pod-max-in-unschedulable-pods-duration={gangs.AGAIN_SECONDS}s",
+        ]
 
     def _plugin_controller(self) -> list[str]:
         return [

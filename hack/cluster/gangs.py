@@ -26,6 +26,9 @@ CONTROLLER = "scheduler-plugins-controller"
 PROGRAMS = (SCHEDULER, CONTROLLER)
 PERMIT_SECONDS = 10
 """For how long pods keep room for others of their group; that of the chart."""
+AGAIN_SECONDS = 30
+"""After so long, pods that found no room are looked at again, whatever has happened; the default is
+300. The plugin does not ask to be told when room becomes free, so a group may wait that long."""
 _DEFINITIONS = (
     "manifests/coscheduling/crd.yaml",
     # Its controller does not start without this one.

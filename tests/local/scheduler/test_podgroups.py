@@ -266,6 +266,30 @@ async def test_a_group_takes_the_place_of_less_important_pods() -> None:
         assert ("Preempted", "Preempted by pod group default/a") in await world.events("low0")
 
 
+async def test_a_podgroup_in_use_stays_until_its_pods_have_ended() -> None:
+    async with control_plane(nodes=(SMALL,), kubelet=False) as world:
+        await world.create(NATIVE, pod_group("a", 1))
+        await world.create(PODS, member("p0", "a"))
+        await world.create(PODS, member("p1", "a"))
+        await until_bound(world, "p0", "p1")
+        await world.client.delete(NATIVE, "a", "default")
+        first, second = await world.pods()
+        await world.client.delete(PODS, first["metadata"]["name"], "default", grace_period=0)
+        group = await world.get(NATIVE, "a") or {}
+        assert group["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+        assert group["metadata"]["deletionTimestamp"]
+        await world.status(second, {"phase": "Succeeded"})
+        await world.until_gone(NATIVE, "a")
+
+
+async def test_a_podgroup_that_no_pod_names_is_deleted_at_once() -> None:
+    async with control_plane(kubelet=False) as world:
+        await world.create(NATIVE, pod_group("a", 1))
+        await world.create(PODS, member("p0"))
+        await world.client.delete(NATIVE, "a", "default")
+        await world.until_gone(NATIVE, "a")
+
+
 async def test_podgroups_and_workloads_are_validated() -> None:
     async with control_plane(controllers=False, kubelet=False) as world:
         both = {"basic": {}, "gang": {"minCount": 1}}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 
-from traincrew.engine.resources import Resource
+from traincrew.engine.resources import POD_GROUPS, Resource
 from traincrew.local.scheduler.quantity import amount
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.objects import AnyObject
 
-NATIVE = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+NATIVE = POD_GROUPS
 COSCHEDULING = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 LABEL = "scheduling.x-k8s.io/pod-group"
 """Label of pods: name of their PodGroup of the coscheduling plugin."""
