@@ -12,7 +12,17 @@ from hack import images
 
 from . import openmpi_support
 from .gang_cases import GangCases, clean
-from .gang_support import COSCHEDULING, PROGRAM, SIZE, SLOT, SPACE, GangUser, cluster
+from .gang_support import (
+    COSCHEDULING,
+    PLURALS,
+    PROGRAM,
+    SIZE,
+    SLOT,
+    SPACE,
+    UNTIL_TOLD,
+    GangUser,
+    cluster,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +41,28 @@ def user() -> Iterator[GangUser]:
 
 class TestGangs(GangCases):
     """All cases."""
+
+
+def test_a_gang_that_the_scheduler_does_not_know_is_released(user: GangUser) -> None:
+    """Its pods do not name the second scheduler, so they are placed one by one."""
+    user.create(user.elastic("first", UNTIL_TOLD, 2))
+    user.until_running("first", 2)
+    job = user.mxnet("second", UNTIL_TOLD)
+    for spec in job["spec"]["replicaSpecs"]:
+        del spec["template"]["spec"]["schedulerName"]
+    user.create(job)
+    kind = PLURALS[job["kind"]]
+
+    def released() -> bool:
+        conditions = user.get(kind, "second").get("status", {}).get("conditions", ())
+        return any(
+            each["reason"] == "GangReleased"
+            and "Only 2 of 3 pods found room" in each["message"]
+            and "schedulerName in the templates must name" in each["message"]
+            for each in conditions
+        )
+
+    user.until("its pods are released", released, 120)
 
 
 def test_two_clusters_of_kube_openmpi_take_turns(user: GangUser, tmp_path: Path) -> None:
