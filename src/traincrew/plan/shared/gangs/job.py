@@ -34,7 +34,8 @@ class GangSize(NamedTuple):
 
     Attributes:
         needed: Those without which the job cannot train.
-        members: Those that are created together.
+        members: Those that are created together; without those that have ended and are not created
+            again, because schedulers do not count them.
     """
 
     needed: int
@@ -95,7 +96,7 @@ class JobGang:
     @property
     def size(self) -> int:
         """Number of pods that have to be there together."""
-        return self._gang(self._size.members).size
+        return self._gang.size
 
     def add_to(self, plan: Plan) -> None:
         """Add to a plan the PodGroup, and to the pods in it that they belong to it.
@@ -112,9 +113,7 @@ class JobGang:
             served = None
         if served is not None and (self._policy.wants_gang or self._in_use):
             engine, has_pods = served.name, bool(self._observed.pods)
-            plan.group = groups.write(
-                self._owner, served, self._current_gang, found, has_pods=has_pods
-            )
+            plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
             if plan.group is not None and plan.group.delete is not None:
                 plan.stages, plan.coming = [], {}  # not before it can be created anew
             elif self._is_incomplete_forever(served):
@@ -126,20 +125,6 @@ class JobGang:
             priority_class=self._policy.priority_class or "",
         )
 
-    @property
-    def _present(self) -> int:
-        """Number of pods that are members of the group, when all are created.
-
-        Pods that have succeeded are not created again, and schedulers do not count them. A master
-        that is created later is more than the members.
-        """
-        pods, members = self._observed.pods, self._size.members
-        succeeded = sum(
-            pod.status.phase == "Succeeded" and pod.metadata.deletion_timestamp is None
-            for pod in pods
-        )
-        return members - max(0, succeeded - max(0, len(pods) - members))
-
     def _is_incomplete_forever(self, served: Served) -> bool:
         """Whether pods that are created in place of others would wait for more than there will be.
 
@@ -150,15 +135,11 @@ class JobGang:
             found is not None
             and not served.is_resizable
             and bool(self._observed.pods)
-            and self._present < schedulers.size_of(served, found.spec)
+            and self._size.members < schedulers.size_of(served, found.spec)
         )
 
     @property
-    def _current_gang(self) -> Gang:
-        """The gang of the pods that have not ended."""
-        return self._gang(self._present)
-
-    def _gang(self, members: int) -> Gang:
+    def _gang(self) -> Gang:
         if not self._policy.wants_gang:
             return schedulers.Gang(size=1)
         timeout = self._policy.schedule_timeout_seconds
@@ -168,7 +149,7 @@ class JobGang:
         return groups.gang_of(
             self._policy,
             self._size.needed,
-            members=members,
+            members=self._size.members,
             timeout=None if is_default else timeout,
         )
 
@@ -183,7 +164,7 @@ class JobGang:
             return self._state.problem
         if served is None or group is None or self._in_use == "":
             return ""
-        gang = self._current_gang
+        gang = self._gang
         why = waiting.why(served, group, gang, self._observed.pods)
         if not why:
             return ""
