@@ -163,13 +163,14 @@ async def test_of_two_groups_one_is_placed_and_the_other_follows() -> None:
         await until_bound(world, "a0", "a1", "b0", "b1")
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("engine", "rounds"), [(NATIVE, 100), (COSCHEDULING, 20)])
 async def test_two_groups_that_fit_one_at_a_time_never_block_each_other(
     engine: Resource, rounds: int
 ) -> None:
     """Their pods come in any order, as those of jobs that start at once."""
     random = Random(1)
-    async with control_plane(nodes=(SMALL,), kubelet=False) as world:
+    async with control_plane(nodes=(SMALL,), controllers=False, kubelet=False) as world:
         if engine is COSCHEDULING:
             await world.create(CUSTOM_RESOURCE_DEFINITIONS, coscheduling_definition())
             await world.until(lambda: is_served(world.client, COSCHEDULING))
