@@ -151,6 +151,48 @@ def with_scheduler(directory: Path, name: str) -> Path:
     return path
 
 
+def gang(directory: Path, scheduler: str, workers: int, resource: str) -> Path:
+    """Return a file with values for a group of workers each of which needs one of a resource."""
+    chosen = {"enabled": True, "schedulerName": scheduler}
+    path = directory / "gang.yaml"
+    values = {
+        "image": {"repository": "traincrew/openmpi", "tag": "0.1.0"},
+        "mpiMaster": {"customScheduling": chosen},
+        "mpiWorkers": {
+            "num": workers,
+            "customScheduling": chosen,
+            "resources": {"limits": {resource: 1}},
+        },
+    }
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def take_turns(user: Steps, names: tuple[str, str]) -> None:
+    """Two clusters fit only one at a time: one runs, the other waits without a pod, then runs."""
+
+    def running() -> list[str]:
+        return [
+            name
+            for name in names
+            if user.mpi_cluster(name).get("status", {}).get("phase") == "Running"
+        ]
+
+    (first,) = user.until("one of them runs", running, 120)
+    (second,) = set(names) - {first}
+    user.until(
+        "the other says what it waits for",
+        lambda: user.mpi_cluster(second)["status"].get("reason") == "WaitingForGang",
+        60,
+    )
+    workers = [pod for name, pod in user.pods(second).items() if "-worker-" in name]
+    assert workers
+    assert not any(pod["spec"].get("nodeName") for pod in workers)
+    user.gone(first)
+    user.until_condition(second, "Running")
+    user.gone(second)
+
+
 def schedulers(user: Steps, name: str) -> set[str]:
     """Return by which schedulers the pods of a cluster are to be placed."""
     return {pod["spec"]["schedulerName"] for pod in user.pods(name).values()}

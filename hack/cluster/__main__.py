@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import click
-from hack.cluster import binaries
+from hack.cluster import binaries, gangs
 from hack.cluster.cluster import Options, RealCluster, running
 from hack.cluster.preflight import Unavailable, missing
 from hack.cluster.processes import NotReady
@@ -28,9 +28,25 @@ def main() -> None:
 @_name
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(0, 9))
 @click.option("--image", "images", multiple=True, type=click.Path(exists=True, path_type=Path))
-def up(name: str, nodes: int, images: tuple[Path, ...]) -> None:
+@click.option(
+    "--release",
+    default="1.36",
+    show_default=True,
+    type=click.Choice(list(binaries.RELEASES)),
+    help="Release of the control plane; nodes are 1.36.",
+)
+@click.option(
+    "--gangs",
+    "engine",
+    default="",
+    type=click.Choice(["", *gangs.ENGINES]),
+    help="Scheduler of gangs. kubernetes: PodGroups of scheduling.k8s.io, with the feature gates"
+    " GenericWorkload and, in 1.36, GangScheduling. coscheduling: scheduler-plugins, for pods with"
+    f" schedulerName {gangs.SCHEDULER}.",
+)
+def up(name: str, nodes: int, images: tuple[Path, ...], release: str, engine: str) -> None:
     """Build what is missing, start a cluster, and print how to connect to it."""
-    cluster = RealCluster(Options(name, nodes), _report)
+    cluster = RealCluster(Options(name, nodes, release=release, gangs=engine), _report)
     cluster.start()
     cluster.load_images(images)
     _report(f"logs: {cluster.logs}")

@@ -119,6 +119,11 @@ PROGRAMS: dict[str, Program] = {
     "kube-scheduler": Program("kubernetes", f"{KUBERNETES}/cmd/kube-scheduler", 5),
     "kubelet": Program("kubernetes", f"{KUBERNETES}/cmd/kubelet", 15),
     "kube-proxy": Program("kubernetes", f"{KUBERNETES}/cmd/kube-proxy", 12),
+    "kube-apiserver-1.37": Program("kubernetes-1.37", f"{KUBERNETES}/cmd/kube-apiserver", 170),
+    "kube-controller-manager-1.37": Program(
+        "kubernetes-1.37", f"{KUBERNETES}/cmd/kube-controller-manager", 40
+    ),
+    "kube-scheduler-1.37": Program("kubernetes-1.37", f"{KUBERNETES}/cmd/kube-scheduler", 5),
     "kubectl": Program("kubectl", f"{KUBERNETES}/cmd/kubectl", 75, shipped=True),
     "containerd": Program("containerd", "github.com/containerd/containerd/v2/cmd/containerd", 85),
     "containerd-shim-runc-v2": Program(
@@ -137,6 +142,12 @@ PROGRAMS: dict[str, Program] = {
     ),
     "jobset": Program("jobset", "sigs.k8s.io/jobset", 60),
     "kueue": Program("kueue", "sigs.k8s.io/kueue/cmd/kueue", 200),
+    "scheduler-plugins-scheduler": Program(
+        "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/scheduler", 150
+    ),
+    "scheduler-plugins-controller": Program(
+        "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/controller", 20
+    ),
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
@@ -158,6 +169,17 @@ NODE = (
     "coredns",
     "pause",
 )
+
+
+RELEASES = {"1.36": "", "1.37": "-1.37"}
+"""Releases of Kubernetes' control plane: what follows a component's name in `PROGRAMS`. Nodes are
+those of the first, which a later API server supports."""
+
+
+def of_release(component: str, release: str) -> str:
+    """Return the program of a component of the control plane: a key of `PROGRAMS`."""
+    program = component + RELEASES[release]
+    return program if program in PROGRAMS else component
 
 
 def cache_directory() -> Path:
@@ -187,8 +209,8 @@ def path(name: str) -> Path:
     return cache_directory() / f"{program.module}-{digest.hexdigest()[:12]}" / name
 
 
-def license_file(name: str) -> Path:
-    """Return the license of the module that a program is from.
+def module_directory(name: str) -> Path:
+    """Return the directory with the sources of the module that a program is from.
 
     Raises:
         subprocess.CalledProcessError: The module is not there, and cannot be downloaded.
@@ -202,7 +224,16 @@ def license_file(name: str) -> Path:
         text=True,
         check=True,
     )
-    return Path(listed.stdout.strip(), "LICENSE")
+    return Path(listed.stdout.strip())
+
+
+def license_file(name: str) -> Path:
+    """Return the license of the module that a program is from.
+
+    Raises:
+        subprocess.CalledProcessError: The module is not there, and cannot be downloaded.
+    """
+    return module_directory(name) / "LICENSE"
 
 
 def unbuilt(names: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hack.cluster import binaries, preflight
+from hack.cluster import binaries, gangs, preflight
 from hack.cluster.certificates import Authority
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.network import MOST_CLUSTERS, Network
@@ -36,11 +36,15 @@ class Options:
         nodes: Number of nodes; with 0 there is only a control plane.
         arguments: Command line arguments to add, by component, as in
             ``{"kube-controller-manager": ["--kube-api-qps=500"]}``.
+        release: Release of Kubernetes' control plane: a key of `binaries.RELEASES`.
+        gangs: The scheduler of gangs that it has, one of `gangs.ENGINES`; empty for none.
     """
 
     name: str = "default"
     nodes: int = 2
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    release: str = "1.36"
+    gangs: str = ""
 
 
 def root() -> Path:
@@ -90,7 +94,8 @@ class RealCluster:
         if not found.exists():
             raise NotReady(f"no cluster {name!r} is running; start it with `make cluster-up`")
         document = json.loads(found.read_text())
-        return cls(Options(name, document["nodes"], document["arguments"]))
+        del document["number"]
+        return cls(Options(name, **document))
 
     # -- parts ----------------------------------------------------------------------------
 
@@ -106,7 +111,14 @@ class RealCluster:
     def control_plane(self) -> ControlPlane:
         """Its control plane."""
         options = self.options
-        return ControlPlane(self.directory, self.network, options.nodes > 0, options.arguments)
+        return ControlPlane(
+            self.directory,
+            self.network,
+            dns=options.nodes > 0,
+            extra=options.arguments,
+            release=options.release,
+            engine=options.gangs,
+        )
 
     @property
     def nodes(self) -> list[Node]:
@@ -164,6 +176,8 @@ class RealCluster:
                 "number": _free_number(),
                 "nodes": self.options.nodes,
                 "arguments": {key: list(value) for key, value in self.options.arguments.items()},
+                "release": self.options.release,
+                "gangs": self.options.gangs,
             }
             (self.directory / "cluster.json").write_text(json.dumps(document))
         try:
@@ -175,7 +189,9 @@ class RealCluster:
 
     def build(self) -> None:
         """Build the programs of the cluster that do not exist yet."""
-        names = binaries.CONTROL_PLANE + (binaries.NODE if self.options.nodes else ())
+        names = [binaries.of_release(name, self.options.release) for name in binaries.CONTROL_PLANE]
+        names += binaries.NODE if self.options.nodes else ()
+        names += gangs.PROGRAMS if self.options.gangs == gangs.COSCHEDULING else ()
         for name in names:
             binaries.build(name, self._report)
 
@@ -189,6 +205,7 @@ class RealCluster:
             node.write(authority)
         plane.start(self._report)
         self._bind_proxy()
+        self._start_plugins()
         for node in nodes:
             node.start()
         self.wait()
@@ -206,6 +223,15 @@ class RealCluster:
             },
             "subjects": [{"kind": "User", "name": "system:kube-proxy"}],
         })  # fmt: skip
+
+    def _start_plugins(self) -> None:
+        plane = self.control_plane
+        if plane.plugins():
+            for path in gangs.definitions():
+                self.kubectl("create", "-f", str(path))
+            names = "crd/podgroups.scheduling.x-k8s.io", "crd/elasticquotas.scheduling.x-k8s.io"
+            self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+            plane.start_plugins()
 
     def stop(self, *, keep_logs: bool = False) -> None:
         """Stop whatever is running, and remove the state.

@@ -8,7 +8,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hack.cluster import binaries
+from hack.cluster import binaries, gangs
 from hack.cluster.certificates import Authority, Pair, service_account_key, write_kubeconfig
 from hack.cluster.network import inside
 from hack.cluster.processes import Process
@@ -41,12 +41,16 @@ class ControlPlane:
         network: Its network.
         dns: Whether CoreDNS runs; a control plane without nodes does not need it.
         extra: Arguments to add, by component; they take precedence.
+        release: Of Kubernetes: a key of `binaries.RELEASES`.
+        engine: Its scheduler of gangs, one of `gangs.ENGINES`; empty for none.
     """
 
     directory: Path
     network: Network
     dns: bool = True
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    release: str = "1.36"
+    engine: str = ""
 
     @property
     def url(self) -> str:
@@ -74,7 +78,11 @@ class ControlPlane:
 
     def components(self) -> tuple[str, ...]:
         """Return the components that run, in starting order."""
-        return COMPONENTS if self.dns else COMPONENTS[:-1]
+        return (COMPONENTS if self.dns else COMPONENTS[:-1]) + self.plugins()
+
+    def plugins(self) -> tuple[str, ...]:
+        """Return those that are started when their resources are defined."""
+        return gangs.PROGRAMS if self.engine == gangs.COSCHEDULING else ()
 
     # -- files ----------------------------------------------------------------------------
 
@@ -100,8 +108,12 @@ class ControlPlane:
             # DNS and proxies get their permissions by group; their roles are not tested.
             ("coredns", "coredns", "system:masters"),
             ("kube-proxy", "system:kube-proxy", ""),
+            *((name, name, "system:masters") for name in self.plugins()),
         ):
             self.write_client(authority, name, user, group)
+        if self.plugins():
+            file = self.directory / f"{gangs.SCHEDULER}.kubeconfig"
+            self._json(f"{gangs.SCHEDULER}.json", gangs.configuration(file))
         self._json("audit-policy.json", {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
@@ -141,12 +153,19 @@ class ControlPlane:
         """
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         for name in self.components():
+            if name in self.plugins():
+                continue
             self.process(name).start(self.command(name))
             if name == "etcd":
                 self.process(name).wait(self._etcd_ready, 120)
             if name == "kube-apiserver":
                 self.wait()
                 report("API server ready")
+
+    def start_plugins(self) -> None:
+        """Start the components whose resources must be defined before."""
+        for name in self.plugins():
+            self.process(name).start(self.command(name))
 
     def wait(self, seconds: float = 180) -> None:
         """Wait until the API server is ready.
@@ -172,10 +191,14 @@ class ControlPlane:
             "kube-controller-manager": self._controller_manager,
             "kube-scheduler": self._scheduler,
             "coredns": self._coredns,
+            gangs.SCHEDULER: self._plugin_scheduler,
+            gangs.CONTROLLER: self._plugin_controller,
         }[name]()
+        program = binaries.path(binaries.of_release(name, self.release))
+        gated = gangs.arguments(self.engine, self.release).get(name, ())
         return inside(
             self.network.control_plane,
-            [str(binaries.path(name)), *arguments, *self.extra.get(name, ())],
+            [str(program), *arguments, *gated, *self.extra.get(name, ())],
         )
 
     def _etcd(self) -> list[str]:
@@ -239,6 +262,21 @@ class ControlPlane:
             f"--kubeconfig={self.directory / 'kube-scheduler.kubeconfig'}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
+        ]
+
+    def _plugin_scheduler(self) -> list[str]:
+        return [
+            f"--config={self.directory / f'{gangs.SCHEDULER}.json'}",
+            "--secure-port=0",  # the usual one is that of kube-scheduler
+            f"--pod-max-in-unschedulable-pods-duration={gangs.AGAIN_SECONDS}s",
+        ]
+
+    def _plugin_controller(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.directory / f'{gangs.CONTROLLER}.kubeconfig'}",
+            # Its own defaults, 5 requests per second, are not those of a test.
+            "--qps=100",
+            "--burst=200",
         ]
 
     def _coredns(self) -> list[str]:

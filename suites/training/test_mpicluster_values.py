@@ -9,7 +9,7 @@ import yaml
 from suites import openmpi_values, shell
 from suites.helm import built
 from suites.openmpi_user import UPDATE_SECONDS
-from suites.openmpi_values import CHART, FILES, GPUS, SCHEDULER, name_of
+from suites.openmpi_values import CHART, FILES, GPU, GPUS, SCHEDULER, name_of
 
 from . import mpiclusters
 from .conftest import pull
@@ -109,6 +109,15 @@ def test_a_scheduler_that_the_cluster_stands_in_for(user: User, tmp_path: Path) 
     user.until_hosts("gang", 2, UPDATE_SECONDS)
     user.runs_everywhere("gang", 2)
     user.gone("gang")
+
+
+def test_two_groups_that_fit_one_at_a_time_take_turns(user: User, tmp_path: Path) -> None:
+    """There are three GPUs, and each cluster needs two: one each would block both."""
+    path = openmpi_values.gang(tmp_path, SCHEDULER, 2, GPU)
+    names = ("turn-a", "turn-b")
+    manifests = [user.traincrew("mpi", f"--name={name}", str(path)) for name in names]
+    user.kubectl("create", "-f", "-", given="\n---\n".join(manifests))
+    openmpi_values.take_turns(user, names)
 
 
 def test_a_scheduler_that_there_is_not(user: User, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gangs_api
-from harness import OPERATOR_AGENT, PODS, Cluster
+from harness import OPERATOR_AGENT, Cluster
 from plan.elasticjob.world import elastic
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from traincrew.local.apiserver.http.faults import Fault, refuse
@@ -22,6 +22,13 @@ GROUP = "flowers-elasticjob"
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 pytestmark = pytest.mark.usefixtures("impatient")
 LABEL = "scheduling.x-k8s.io/pod-group"
+UNPLACED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 
 
 async def install(cluster: Cluster) -> None:
@@ -96,14 +103,10 @@ async def test_the_reason_of_the_scheduler_becomes_that_of_the_job(cluster: Clus
     await install(cluster)
     await cluster.start_operator()
     await cluster.create(gang())
-    await cluster.until_members(NAME, 2)
-    patch = {"status": {"phase": "Scheduling"}}
-    await cluster.client.patch(POD_GROUPS, GROUP, "default", patch=patch)
-    for pod in await cluster.members(NAME):
-        text = {"metadata": {"annotations": {"seen": "yes"}}}
-        await cluster.client.patch(PODS, pod["metadata"]["name"], "default", patch=text)
+    for pod in await cluster.until_members(NAME, 2):
+        await cluster.set_pod(pod["metadata"]["name"], {"conditions": [UNPLACED]})
     job = await cluster.until_phase(NAME, "Created", reason="WaitingForGang")
-    assert "phase Scheduling" in job["status"]["message"]
+    assert "1 Insufficient cpu" in job["status"]["message"]
 
 
 async def test_a_scheduler_that_is_installed_later_is_for_later_jobs(cluster: Cluster) -> None:
@@ -180,14 +183,7 @@ async def test_pods_that_wait_in_vain_for_others_are_released(
     }
     path = f"/api/v1/namespaces/default/pods/{first['metadata']['name']}/binding"
     await cluster.client.request("POST", path, body=binding)
-    unplaced = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "0/1 nodes are available: 1 Insufficient cpu.",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    await cluster.set_pod(second["metadata"]["name"], {"conditions": [unplaced]})
+    await cluster.set_pod(second["metadata"]["name"], {"conditions": [UNPLACED]})
     uids = {first["metadata"]["uid"], second["metadata"]["uid"]}
 
     async def created_again() -> bool:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 60.0
 """Seconds after which the APIs that a cluster serves are looked up again."""
+GROUP_GONE_SECONDS = 1.0
+"""Seconds after which a PodGroup that was deleted, so that another replaces it, may be gone."""
 READ_SECONDS = 5.0
 """Seconds for which the PodGroup of a job that was read is used."""
 

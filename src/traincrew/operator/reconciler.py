@@ -38,7 +38,7 @@ from traincrew.engine.resources import PODS
 from traincrew.operator.checks import LEFTOVER_SECONDS, Checks
 from traincrew.operator.children import REFUSED, ChildWriter, NamespaceTerminatingError
 from traincrew.operator.deferral import Deferral
-from traincrew.operator.gangs import Gangs, GangSchedulers
+from traincrew.operator.gangs import GROUP_GONE_SECONDS, Gangs, GangSchedulers
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.jobstate import JobState
 from traincrew.operator.observer import Observer
@@ -301,6 +301,7 @@ class Reconciler:
                 later,
                 held or None,
                 LEFTOVER_SECONDS if waiting else None,
+                GROUP_GONE_SECONDS if plan.group is not None and plan.group.delete else None,
                 *self._checks.waits(memory),
             )
             if seconds is not None

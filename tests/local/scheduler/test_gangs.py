@@ -405,29 +405,42 @@ def phases(**counts: int) -> list[AnyObject]:
 
 
 @pytest.mark.parametrize(
-    ("before", "pods", "scheduled", "phase"),
+    ("before", "pods", "phase"),
     [
-        ({}, {}, False, "Pending"),
-        ({}, {"Pending": 2}, False, "Pending"),
-        ({}, {"Pending": 3}, False, "Scheduling"),
-        ({}, {"Pending": 3}, True, "Scheduled"),
-        ({}, {"Running": 1, "Pending": 2}, True, "Scheduled"),
-        ({}, {"Running": 3}, True, "Running"),
-        ({}, {"Running": 2, "Succeeded": 1}, True, "Running"),
-        ({}, {"Succeeded": 3}, False, "Finished"),
-        ({}, {"Running": 2, "Failed": 1}, True, "Failed"),
-        ({"phase": "Finished"}, {}, False, None),
-        ({"phase": "Failed"}, {"Running": 3}, True, None),
+        ({}, {}, "Pending"),
+        ({}, {"Pending": 2}, "Pending"),
+        ({}, {"Pending": 3}, "Scheduling"),
+        ({}, {"Running": 1, "Pending": 2}, "Scheduling"),
+        ({}, {"Running": 3}, "Running"),
+        ({}, {"Running": 2, "Succeeded": 1}, "Running"),
+        ({}, {"Succeeded": 3}, "Finished"),
+        ({}, {"Succeeded": 3, "Failed": 1}, "Finished"),
+        ({}, {"Running": 2, "Failed": 1}, "Failed"),
+        ({"phase": "Finished"}, {}, None),
+        ({"phase": "Failed"}, {"Running": 3}, None),
     ],
 )
 def test_phases_of_coscheduling(
-    before: dict[str, Any], pods: dict[str, int], scheduled: bool, phase: str | None
+    before: dict[str, Any], pods: dict[str, int], phase: str | None
 ) -> None:
+    """Those of scheduler-plugins 0.33."""
     found = msgspec.convert(
         {"metadata": {"name": "a"}, "spec": {"minMember": 3}, "status": before}, AnyObject
     )
-    status = groups.coscheduling_status(found, phases(**pods), "now", scheduled=scheduled)
+    status = groups.coscheduling_status(found, phases(**pods))
     assert (status and status["phase"]) == phase
+
+
+def test_a_group_of_coscheduling_names_the_owners_of_its_first_pod() -> None:
+    found = msgspec.convert({"metadata": {"name": "a"}, "spec": {"minMember": 1}}, AnyObject)
+    owner = {"apiVersion": "v1", "kind": "X", "name": "job", "uid": "u"}
+    metadata = {"name": "p", "namespace": "n", "ownerReferences": [owner]}
+    pod = msgspec.convert({"metadata": metadata, "status": {"phase": "Running"}}, AnyObject)
+    assert groups.coscheduling_status(found, [pod]) == {
+        "phase": "Running",
+        "running": 1,
+        "occupiedBy": "n/job",
+    }
 
 
 def test_a_group_that_was_scheduled_stays_so() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangs_api import is_served
 from local.controlplane import add_node, control_plane, node
 from traincrew.engine.errors import ForbiddenError, InvalidError
 from traincrew.engine.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
@@ -161,6 +163,51 @@ async def test_of_two_groups_one_is_placed_and_the_other_follows() -> None:
         await until_bound(world, "a0", "a1", "b0", "b1")
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("engine", "rounds"), [(NATIVE, 100), (COSCHEDULING, 20)])
+async def test_two_groups_that_fit_one_at_a_time_never_block_each_other(
+    engine: Resource, rounds: int
+) -> None:
+    """Their pods come in any order, as those of jobs that start at once."""
+    random = Random(1)
+    async with control_plane(nodes=(SMALL,), controllers=False, kubelet=False) as world:
+        if engine is COSCHEDULING:
+            await world.create(CUSTOM_RESOURCE_DEFINITIONS, coscheduling_definition())
+            await world.until(lambda: is_served(world.client, COSCHEDULING))
+        for number in range(rounds):
+            names = [f"{letter}{number}" for letter in "ab"]
+            pods = []
+            for name in names:
+                if engine is NATIVE:
+                    await world.create(NATIVE, pod_group(name, 2))
+                else:
+                    await create_coscheduling(world, name, 2)
+                group = {"group" if engine is NATIVE else "label": name}
+                pods += [member(f"{name}-{index}", **group) for index in range(2)]
+            random.shuffle(pods)
+            for pod in pods:
+                await world.create(PODS, pod)
+            left = {each["metadata"]["name"] for each in pods}
+            while left:
+                first = await one_group_is_bound(world)
+                assert first <= left
+                left -= first
+                for name in first:
+                    await world.client.delete(PODS, name, "default", grace_period=0)
+
+
+async def one_group_is_bound(world: World) -> set[str]:
+    """Wait until the pods of a group are placed, and return their names."""
+
+    async def found() -> set[str]:
+        names = set(await bound(world))
+        return names if len(names) == 2 else set()
+
+    names = await world.until(found, "a group is bound")
+    assert len({name.partition("-")[0] for name in names}) == 1
+    return names
+
+
 async def test_the_label_means_nothing_without_the_definition() -> None:
     async with control_plane(nodes=(SMALL,), controllers=False, kubelet=False) as world:
         await world.create(PODS, member("p", label="a"))
@@ -182,7 +229,7 @@ async def test_groups_of_coscheduling_are_found_when_the_definition_comes() -> N
             found = await world.get(COSCHEDULING, "a") or {}
             return bool(found.get("status", {}).get("phase") == expected)
 
-        await world.until(lambda: phase("Scheduled"))
+        await world.until(lambda: phase("Scheduling"))
         for each in await world.pods():
             await world.status(each, {"phase": "Running"})
         await world.until(lambda: phase("Running"))
@@ -218,6 +265,30 @@ async def test_a_group_takes_the_place_of_less_important_pods() -> None:
         await world.create(PODS, member("a1", "a", priorityClassName="high"))
         await until_bound(world, "a0", "a1")
         assert ("Preempted", "Preempted by pod group default/a") in await world.events("low0")
+
+
+async def test_a_podgroup_in_use_stays_until_its_pods_have_ended() -> None:
+    async with control_plane(nodes=(SMALL,), kubelet=False) as world:
+        await world.create(NATIVE, pod_group("a", 1))
+        await world.create(PODS, member("p0", "a"))
+        await world.create(PODS, member("p1", "a"))
+        await until_bound(world, "p0", "p1")
+        await world.client.delete(NATIVE, "a", "default")
+        first, second = await world.pods()
+        await world.client.delete(PODS, first["metadata"]["name"], "default", grace_period=0)
+        group = await world.get(NATIVE, "a") or {}
+        assert group["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+        assert group["metadata"]["deletionTimestamp"]
+        await world.status(second, {"phase": "Succeeded"})
+        await world.until_gone(NATIVE, "a")
+
+
+async def test_a_podgroup_that_no_pod_names_is_deleted_at_once() -> None:
+    async with control_plane(kubelet=False) as world:
+        await world.create(NATIVE, pod_group("a", 1))
+        await world.create(PODS, member("p0"))
+        await world.client.delete(NATIVE, "a", "default")
+        await world.until_gone(NATIVE, "a")
 
 
 async def test_podgroups_and_workloads_are_validated() -> None:

@@ -3,65 +3,29 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from plan.elasticjob.world import ElasticWorld
-from plan.mpicluster.manifests import interactive
-from plan.mpicluster.world import MPIWorld
-from plan.mxjob.world import MxWorld
+from plan.shared.gangs import (
+    ALPHA,
+    COSCHEDULING,
+    KUBERNETES,
+    MANIFESTS,
+    VOLCANO,
+    WORLDS,
+    group,
+    manifest,
+    place,
+    world,
+)
 from plan.world import World
 from traincrew.api.meta import Owner
 from traincrew.plan.shared import schedulers
-from traincrew.plan.shared.gangs import groups, release
+from traincrew.plan.shared.gangs import groups
 from traincrew.plan.shared.schedulers import Gang, Served
 
-PLANS = Path(__file__).parents[1]
-COSCHEDULING = Served(name="coscheduling", version="v1alpha1")
-KUBERNETES = Served(name="kubernetes", version="v1beta1")
-ALPHA = Served(name="kubernetes", version="v1alpha2")
-VOLCANO = Served(name="volcano", version="v1beta1")
 OWNER = Owner(api_version="x/v1", kind="ElasticJob", name="j", namespace="n", uid="u")
-
-MANIFESTS = {
-    "ChainerJob": "chainerjob/examples/distributed.yaml",
-    "ElasticJob": "elasticjob/examples/etcd.yaml",
-    "MxJob": "mxjob/examples/distributed.yaml",
-    "MPICluster": "",
-}
-
-WORLDS: dict[str, type[World]] = {
-    "ElasticJob": ElasticWorld,
-    "MxJob": MxWorld,
-    "MPICluster": MPIWorld,
-}
-
-
-def manifest(kind: str, **policy: Any) -> dict[str, Any]:
-    """A job of a kind with this ``schedulingPolicy``."""
-    if kind == "MPICluster":
-        return interactive(runPolicy={"schedulingPolicy": policy})
-    found: dict[str, Any] = yaml.safe_load((PLANS / MANIFESTS[kind]).read_text())
-    place = found["spec"] if kind == "ElasticJob" else found["spec"].setdefault("runPolicy", {})
-    place["schedulingPolicy"] = policy
-    return found
-
-
-def world(kind: str, *served: Served, **policy: Any) -> World:
-    """The world of such a job in a cluster with these schedulers, at rest."""
-    found = WORLDS.get(kind, World)(manifest(kind, **policy))
-    found.served = list(served)
-    found.settle()
-    return found
-
-
-def group(found: World) -> dict[str, Any]:
-    """The only PodGroup."""
-    (one,) = found.groups.values()
-    return one
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
@@ -188,12 +152,17 @@ def test_a_gang_that_is_not_asked_for_any_more_holds_no_pod_back() -> None:
     assert group(job)["spec"] == {"minMember": 1}
 
 
-def test_the_reason_of_the_scheduler_is_in_the_status() -> None:
-    job = world("ElasticJob", KUBERNETES, minAvailable=2)
+@pytest.mark.parametrize(
+    ("served", "condition"),
+    [(ALPHA, "PodGroupScheduled"), (KUBERNETES, "PodGroupInitiallyScheduled")],
+    ids=["v1alpha2", "v1beta1"],
+)
+def test_the_reason_of_the_scheduler_is_in_the_status(served: Served, condition: str) -> None:
+    job = world("ElasticJob", served, minAvailable=2)
     group(job)["status"] = {
         "conditions": [
             {
-                "type": "PodGroupScheduled",
+                "type": condition,
                 "status": "False",
                 "reason": "Unschedulable",
                 "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu",
@@ -205,6 +174,33 @@ def test_the_reason_of_the_scheduler_is_in_the_status() -> None:
     assert "3 Insufficient nvidia.com/gpu" in job.status["message"]
     assert job.requeue_after is not None
     assert job.requeue_after <= 15
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+@pytest.mark.parametrize("served", [COSCHEDULING, KUBERNETES], ids=lambda each: each.name)
+def test_the_reason_is_that_of_the_pods_if_the_group_says_nothing(
+    kind: str, served: Served
+) -> None:
+    """As with the coscheduling plugin, and with Kubernetes after a gang was placed once."""
+    job = world(kind, served, minAvailable=2)
+    group(job)["status"] = {"phase": "Finished"}
+    place(job, 0)
+    job.settle()
+    assert "WaitingForGang" in {each["reason"] for each in job.conditions.values()}
+    assert ": 0/1 nodes are available: 1 Insufficient cpu." in job.status["message"]
+    assert job.requeue_after is not None
+    assert job.requeue_after <= 15
+
+
+def test_the_pod_for_which_nodes_were_looked_at_says_why() -> None:
+    job = world("MxJob", ALPHA, minAvailable=2)
+    place(job, 0)
+    first, *_ = sorted(job.pods)
+    (condition,) = job.pods[first]["status"]["conditions"]
+    condition["message"] = "waiting for minCount pods from a gang to be scheduled"
+    job.settle()
+    assert "nodes are available" in job.status["message"]
+    assert "minCount" not in job.status["message"]
 
 
 def test_priority_class_is_given_to_pods_that_have_none() -> None:
@@ -261,151 +257,6 @@ def test_what_each_scheduler_is_given() -> None:
     }
     stored = {"minMember": 4, "minResources": {"cpu": "8"}, "queue": "default"}
     assert schedulers.changes(VOLCANO, stored, Gang(size=4, resources={"cpu": 8})) == {}
-
-
-# -- without a scheduler of gangs ---------------------------------------------------------------
-
-
-def place(found: World, placed: int) -> None:
-    """The cluster's scheduler finds room for some pods, and none for the others."""
-    for number, name in enumerate(sorted(found.pods)):
-        pod = found.pods[name]
-        if number < placed:
-            pod["spec"]["nodeName"] = "node-1"
-            continue
-        conditions = pod["status"].get("conditions", [])
-        if any(each.get("reason") == "Unschedulable" for each in conditions):
-            continue  # since when stays
-        pod["status"]["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": "0/1 nodes are available: 1 Insufficient cpu.",
-                "lastTransitionTime": found.stamp(),
-            }
-        ]
-
-
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_pods_that_wait_in_vain_for_others_are_released_and_created_again(kind: str) -> None:
-    found = world(kind, minAvailable=2)
-    place(found, 1)
-    found.settle()
-    assert found.status["phase"] in {"Created", "Creating"}
-    uids = {pod["metadata"]["uid"] for pod in found.pods.values()}
-    found.pass_time(59)
-    found.settle()
-    assert {pod["metadata"]["uid"] for pod in found.pods.values()} == uids
-    found.pass_time(1)
-    found.step()
-    assert found.holds("Suspended")
-    assert found.conditions["Suspended"]["reason"] == "GangReleased"
-    assert "Only 1 of 2 pods found room within 60 s" in found.conditions["Suspended"]["message"]
-    for _ in range(5):
-        found.settle()
-        found.pass_time(1)
-    assert not any(pod["metadata"]["uid"] in uids for pod in found.pods.values())
-    assert [each.reason for each in found.events].count("GangReleased") == 1
-    wait = release.wait(found.job["metadata"]["uid"], 1)
-    found.pass_time(round(wait) + 1)
-    for _ in range(5):
-        found.settle()
-        found.pass_time(1)
-    assert found.pods
-    assert found.status["phase"] in {"Created", "Creating"}
-    assert found.status["gangReleases"] == 1
-    assert not found.status.get("restarts")
-    assert not found.holds("Failed")
-
-
-@pytest.mark.parametrize("kind", MANIFESTS)
-@pytest.mark.parametrize("placed", ["none", "all", "enough"])
-def test_pods_are_left_alone_if_all_or_none_or_enough_are_placed(kind: str, placed: str) -> None:
-    found = world(kind, minAvailable=2)
-    place(found, {"none": 0, "all": len(found.pods), "enough": 2}[placed])
-    uids = {pod["metadata"]["uid"] for pod in found.pods.values()}
-    found.pass_time(600)
-    found.settle()
-    assert {pod["metadata"]["uid"] for pod in found.pods.values()} == uids
-    assert "GangReleased" not in {each.reason for each in found.events}
-
-
-class LaggingWorld(ElasticWorld):
-    """The operator's cache shows how the pods were."""
-
-    lag: dict[str, dict[str, Any]] | None = None
-
-    def seen_pods(self, confirmed: bool) -> dict[str, dict[str, Any]]:
-        """The pods in the operator's cache, or as the API server lists them now."""
-        return self.pods if confirmed or self.lag is None else self.lag
-
-
-def test_a_pod_that_has_just_been_placed_is_not_released() -> None:
-    found = LaggingWorld(manifest("ElasticJob", minAvailable=2))
-    found.settle()
-    place(found, 1)
-    found.settle()
-    found.lag = copy.deepcopy(found.pods)
-    place(found, 2)
-    found.pass_time(61)
-    found.settle()
-    assert "GangReleased" not in {each.reason for each in found.events}
-    assert all("deletionTimestamp" not in pod["metadata"] for pod in found.pods.values())
-
-
-@pytest.mark.parametrize(("running", "is_released"), [(1, True), (2, False)])
-def test_workers_that_run_but_are_too_few_are_released(running: int, is_released: bool) -> None:
-    job = manifest("ElasticJob", minAvailable=3)
-    job["spec"] |= {"minReplicas": 2, "maxReplicas": 3}
-    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 3
-    found = ElasticWorld(job)
-    found.settle()
-    place(found, running)
-    for name in sorted(found.pods)[:running]:
-        found.pods[name]["status"]["phase"] = "Running"
-    found.settle()
-    assert found.holds("Running")
-    found.pass_time(61)
-    found.settle()
-    assert ("GangReleased" in {each.reason for each in found.events}) is is_released
-
-
-def test_a_release_does_not_give_an_elasticjob_more_time_to_start() -> None:
-    found = world("ElasticJob", minAvailable=2, scheduleTimeoutSeconds=200)
-    for _ in range(40):
-        place(found, 1)
-        found.settle()
-        found.pass_time(10)
-        if found.holds("Failed"):
-            break
-    assert "GangReleased" in {each.reason for each in found.events}
-    assert found.status["message"].startswith("Not started within 200 s")
-
-
-def test_an_elasticjob_without_a_limit_waits() -> None:
-    found = world("ElasticJob", minAvailable=2)
-    found.pass_time(10_000)
-    found.settle()
-    assert not found.holds("Failed")
-
-
-def test_jobs_without_a_gang_keep_their_pods() -> None:
-    found = World(manifest("ElasticJob"))
-    found.settle()
-    place(found, 1)
-    found.pass_time(600)
-    found.settle()
-    assert found.status["phase"] in {"Created", "Creating"}
-    assert "gangReleases" not in found.status
-
-
-def test_the_times_grow_and_differ_between_jobs() -> None:
-    assert [release.patience(each) for each in range(7)] == [60, 120, 240, 480, 960, 1800, 1800]
-    waits = {release.wait(f"job-{each}", 3) for each in range(20)}
-    assert len(waits) == 20
-    assert all(10 <= each <= 10 + 240 for each in waits)
-    assert release.wait("a", 2) == release.wait("a", 2)
 
 
 def test_names_of_groups_are_values_of_labels() -> None:

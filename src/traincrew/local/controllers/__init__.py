@@ -19,6 +19,7 @@ from traincrew.local.controllers.aggregation import add_aggregation_controller
 from traincrew.local.controllers.certificates.controller import add_certificate_controller
 from traincrew.local.controllers.disruption import add_disruption_controller
 from traincrew.local.controllers.garbage.controller import add_garbage_collector
+from traincrew.local.controllers.podgroups import add_podgroup_protection
 from traincrew.local.controllers.quota.controller import add_quota_controller
 from traincrew.local.controllers.service_accounts import (
     add_service_account_controller,
@@ -68,6 +69,7 @@ def add_controllers(
     add_binders(manager, events)
     add_ephemeral_controller(manager, events)
     add_protection_controllers(manager, events)
+    add_podgroup_protection(manager, events)
     add_aggregation_controller(manager, events)
     return look_again
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 
-from traincrew.engine.resources import Resource
+from traincrew.engine.resources import POD_GROUPS, Resource
 from traincrew.local.scheduler.quantity import amount
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.objects import AnyObject
 
-NATIVE = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+NATIVE = POD_GROUPS
 COSCHEDULING = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 LABEL = "scheduling.x-k8s.io/pod-group"
 """Label of pods: name of their PodGroup of the coscheduling plugin."""
@@ -143,40 +143,38 @@ def native_condition(found: AnyObject, message: str, now: str) -> dict[str, Any]
     return fresh
 
 
-def coscheduling_status(
-    found: AnyObject, pods: Iterable[AnyObject], now: str, *, scheduled: bool
-) -> dict[str, Any] | None:
+def coscheduling_status(found: AnyObject, pods: Iterable[AnyObject]) -> dict[str, Any] | None:
     """Return the status of a PodGroup of the coscheduling plugin; None if it would not change.
 
-    Rules: the PodGroup controller of kubernetes-sigs/scheduler-plugins, whose phases `Finished` and
-    `Failed` are final.
+    Rules: the PodGroup controller of kubernetes-sigs/scheduler-plugins 0.33, whose phases
+    `Finished` and `Failed` are final, and which does not look at nodes.
 
     Args:
         found: The PodGroup.
         pods: All pods of the group, those that ended included.
-        now: Current time.
-        scheduled: Whether the minimum of the group has nodes.
     """
-    status = found.status
+    status, members = found.status, list(pods)
     phase = status.get("phase") or "Pending"
     if phase in _FINAL:
         return None
     minimum = int(found.spec.get("minMember") or 0)
-    phases = [pod.status.get("phase", "Pending") for pod in pods]
+    phases = [pod.status.get("phase", "Pending") for pod in members]
     running, succeeded, failed = (phases.count(x) for x in ("Running", "Succeeded", "Failed"))
+    fresh: dict[str, Any] = {}
     if len(phases) < minimum:
-        phase = "Pending"
-    elif failed and running + succeeded + failed >= minimum:
-        phase = "Failed"
+        fresh["phase"] = "Pending"
     elif succeeded >= minimum:
-        phase = "Finished"
+        fresh["phase"] = "Finished"
+    elif failed and running + succeeded + failed >= minimum:
+        fresh["phase"] = "Failed"
     elif running + succeeded >= minimum:
-        phase = "Running"
+        fresh["phase"] = "Running"
     else:
-        phase = "Scheduled" if scheduled else "Scheduling"
-    fresh: dict[str, Any] = {"phase": phase}
+        fresh["phase"] = "Scheduling"
     counts = {"running": running, "succeeded": succeeded, "failed": failed}
     fresh |= {key: number for key, number in counts.items() if number or status.get(key)}
-    if phase != "Pending" and not status.get("scheduleStartTime"):
-        fresh["scheduleStartTime"] = now
+    if members and phase == "Pending" and fresh["phase"] != "Pending":
+        owners = members[0].metadata.owner_references
+        if names := sorted(f"{members[0].metadata.namespace}/{each.name}" for each in owners):
+            fresh["occupiedBy"] = ",".join(names)
     return fresh if any(status.get(key) != value for key, value in fresh.items()) else None

@@ -187,14 +187,13 @@ class PodGroups:
             found = self._find(key)
             if found is None:
                 continue
-            scheduled = standing(key) >= max(1, groups.read(key, found).minimum)
             if key.api == COSCHEDULING.group:
-                status = groups.coscheduling_status(
-                    found, members.values(), time, scheduled=scheduled
-                )
+                status = groups.coscheduling_status(found, members.values())
                 if status is not None:
                     yield self._write(found, key, status)
-            elif scheduled or key in reasons:
+                continue
+            scheduled = standing(key) >= max(1, groups.read(key, found).minimum)
+            if scheduled or key in reasons:
                 reason = "" if scheduled else reasons[key]
                 condition = groups.native_condition(found, reason, time)
                 if condition is not None:

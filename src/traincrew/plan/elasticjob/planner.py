@@ -273,7 +273,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def gang_size(self, spec: ElasticJobSpec) -> GangSize:
         others = sum(each.replicas for name, each in spec.replica_specs.items() if name != WORKER)
         # Workers that are given up are not created.
-        return GangSize(needed=spec.smallest + others, members=len(self.current(spec).places))
+        members = sum(state not in ENDED for state in self.current(spec).states.values())
+        return GangSize(needed=spec.smallest + others, members=members)
 
     def trains(self, spec: ElasticJobSpec) -> bool:
         return stalling.can_train(self.current(spec), spec)

@@ -187,9 +187,9 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
     def _released(self, spec: Spec) -> Hold | Confirm | None:
         """Return the release of the pods, if only some of them have found room."""
         gang, stored = self.gang(spec), self.stored
-        if not (gang.is_unplaced or stored.gang_releases or stored.gang_released_at):
+        if not (gang.is_wanted or stored.gang_releases or stored.gang_released_at):
             return None
-        trains = gang.is_unplaced and self.trains(spec)
+        trains = gang.is_wanted and self.trains(spec)
         found = GangRelease(self.observed, stored, gang, self.now, trains=trains)
         self._release = found
         if found.asks:

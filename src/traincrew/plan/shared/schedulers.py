@@ -170,8 +170,19 @@ def _is_same(stored: Any, wanted: Any) -> bool:
     return str(stored) == str(wanted)
 
 
+def size_of(served: Served, spec: Document) -> int:
+    """Return the size of the gang of a PodGroup that is stored; 1 if it has none."""
+    if served.name == KUBERNETES:
+        gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
+        return int(gang.get("minCount") or 1)
+    return int(spec.get("minMember") or 1)
+
+
 def waiting(name: str, status: Document) -> str:
     """Return why a gang is not scheduled as its engine says it; empty if it says nothing.
+
+    The phases of a group of the coscheduling plugin say nothing: they count pods that run. Neither
+    do the conditions of Kubernetes after a gang was placed once.
 
     Args:
         name: The engine.
@@ -181,7 +192,8 @@ def waiting(name: str, status: Document) -> str:
     for each in conditions:
         kind, holds = each.get("type"), each.get("status")
         failed = (kind, holds) in {
-            ("PodGroupScheduled", "False"),  # kubernetes
+            ("PodGroupScheduled", "False"),  # kubernetes, v1alpha2
+            ("PodGroupInitiallyScheduled", "False"),  # kubernetes, v1beta1
             ("Unschedulable", "True"),  # volcano
         }
         if failed:
@@ -189,6 +201,4 @@ def waiting(name: str, status: Document) -> str:
     phase = str(status.get("phase") or "")
     if name == VOLCANO and phase == "Pending":
         return "Volcano has not admitted the group to its queue yet"
-    if name == COSCHEDULING and phase in {"Pending", "PreScheduling", "Scheduling"}:
-        return f"the group is in phase {phase}"
     return ""

@@ -23,7 +23,8 @@ def apply(plan: Plan, *, engine: str, group: str, priority_class: str) -> None:
     Args:
         plan: The plan.
         engine: The scheduler that the pods belong to; empty for none.
-        group: Name of the PodGroup.
+        group: Name of the PodGroup; empty for pods that belong to none, although others of the
+            attempt do.
         priority_class: PriorityClass of pods whose template names none; empty for none.
     """
     if not engine and not priority_class:
@@ -32,7 +33,7 @@ def apply(plan: Plan, *, engine: str, group: str, priority_class: str) -> None:
     def changed(template: Document) -> Document:
         if priority_class:
             template = membership.with_priority(template, priority_class)
-        return membership.as_member(template, engine, group) if engine else template
+        return membership.as_member(template, engine, group) if engine and group else template
 
     def document(found: Document) -> Document:
         if found["kind"] not in membership.WORKLOADS:

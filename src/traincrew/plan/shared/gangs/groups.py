@@ -95,7 +95,8 @@ def write(
     if found is None:
         return GroupWrite(served=served, write=Write(create=document(owner, served, gang)))
     if found.metadata.deletion_timestamp is not None:
-        return None
+        # A protected one stays as long as pods name it: none may before it is gone.
+        return None if has_pods else GroupWrite(served=served, delete=found)
     controller = found.metadata.controller
     if controller is None or controller.uid != owner.uid:  # the API's refusal says whose it is
         return GroupWrite(served=served, write=Write(create=document(owner, served, gang)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.api.runpolicy import DEFAULT_SCHEDULE_TIMEOUT_SECONDS, StartPolicy
 from traincrew.plan.shared import schedulers
-from traincrew.plan.shared.gangs import apply, groups, membership
+from traincrew.plan.shared.gangs import apply, groups, membership, waiting
 from traincrew.plan.shared.model import Event, GangState, GroupQuery
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import SchedulingPolicy
     from traincrew.plan.shared.model import Observed, Plan
-    from traincrew.plan.shared.schedulers import Gang
+    from traincrew.plan.shared.schedulers import Gang, Served
 
 WAITING = "WaitingForGang"
 """Reason of a job whose pods wait for a scheduler to place them together."""
@@ -35,7 +35,8 @@ class GangSize(NamedTuple):
 
     Attributes:
         needed: Those without which the job cannot train.
-        members: Those that are created together.
+        members: Those that are created together; without those that have ended and are not created
+            again, because schedulers do not count them.
     """
 
     needed: int
@@ -89,9 +90,14 @@ class JobGang:
         return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
 
     @property
-    def is_unplaced(self) -> bool:
-        """Whether a gang is asked for, and no scheduler places it."""
-        return self._policy.wants_gang and (self._state.served is None or self._in_use == "")
+    def is_wanted(self) -> bool:
+        """Whether a gang is asked for."""
+        return self._policy.wants_gang
+
+    @property
+    def engine(self) -> str:
+        """The scheduler that should place the pods together; empty for none."""
+        return self._state.served.name if self._state.served and self._in_use != "" else ""
 
     @property
     def size(self) -> int:
@@ -110,7 +116,7 @@ class JobGang:
         if not (self._policy.wants_gang or self._policy.priority_class or self._in_use):
             return
         served, found = self._state.served, self._state.group
-        engine = ""
+        engine, group = "", groups.name_of(self._owner)
         if self._in_use == "":
             served = None
         if served is not None and (self._policy.wants_gang or self._in_use):
@@ -118,11 +124,26 @@ class JobGang:
             plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
             if plan.group is not None and plan.group.delete is not None:
                 plan.stages, plan.coming = [], {}  # not before it can be created anew
+            elif self._is_incomplete_forever(served):
+                group = ""
         apply.apply(
             plan,
             engine=engine,
-            group=groups.name_of(self._owner),
+            group=group,
             priority_class=self._policy.priority_class or "",
+        )
+
+    def _is_incomplete_forever(self, served: Served) -> bool:
+        """Whether pods that are created in place of others would wait for more than there will be.
+
+        So they do not belong to the group. The others have been placed together before.
+        """
+        found = self._state.group
+        return (
+            found is not None
+            and not served.is_resizable
+            and bool(self._observed.pods)
+            and self._size.members < schedulers.size_of(served, found.spec)
         )
 
     @property
@@ -146,22 +167,17 @@ class JobGang:
     def waiting(self) -> str:
         """Return why the gang is not scheduled; empty if it is, or nothing is known."""
         served, group = self._state.served, self._state.group
-        unbound = [
-            pod
-            for pod in self._observed.pods
-            if not pod.spec.node_name and pod.status.phase == "Pending"
-        ]
-        if not unbound or not self._policy.wants_gang:
+        if not waiting.unplaced(self._observed.pods) or not self._policy.wants_gang:
             return ""
         if self._state.problem:
             return self._state.problem
         if served is None or group is None or self._in_use == "":
             return ""
-        why = schedulers.waiting(served.name, group.status)
+        gang = self._gang
+        why = waiting.why(served, group, gang, self._observed.pods)
         if not why:
             return ""
-        count = self._gang.size
-        pods = "1 pod" if count == 1 else f"{count} pods"
+        pods = "1 pod" if gang.size == 1 else f"{gang.size} pods"
         return f"{pods} are scheduled together or not at all ({served.name}): {why}"
 
     def warnings(self, path: str) -> list[Event]:

@@ -1,5 +1,7 @@
 """Releases pods that have room while others have none, where no scheduler places them together.
 
+That is the case as well if the pods name a scheduler that does not know their group.
+
 Two jobs that each get half of their pods would keep them forever. So a job whose pods are placed in
 part gives them back after a while, waits, and tries again. Both times grow with every release, up
 to half an hour; the wait is different for every job, so that one of two finds all the room. It
@@ -58,12 +60,19 @@ def seconds_left(
         now: The time.
     """
     placed = 0
+    last: list[datetime] = []
     since: list[datetime] = []
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None:
             return None  # something else is happening already
         if pod.spec.node_name:
             placed += 1
+            last += [
+                parse_time(each.last_transition_time)
+                for each in pod.status.conditions
+                if (each.type, each.status) == ("PodScheduled", "True")
+                and each.last_transition_time
+            ]
             continue
         since += [
             parse_time(each.last_transition_time or pod.metadata.creation_timestamp)
@@ -72,4 +81,6 @@ def seconds_left(
         ]
     if not since or not placed or placed >= needed:
         return None
-    return (min(since) + timedelta(seconds=patience(releases)) - now).total_seconds()
+    # The last of them has just been placed where a whole gang is, one pod after the other.
+    begin = max([min(since), *last])
+    return (begin + timedelta(seconds=patience(releases)) - now).total_seconds()

@@ -51,7 +51,7 @@ class GangRelease:
         self.stamp = ("", 0)
         self.seconds: float | None = None
         self.events: list[Event] = []
-        if stored.finished or not gang.is_unplaced:
+        if stored.finished or not gang.is_wanted:
             return
         if stored.gang_released_at:
             self._stay()
@@ -66,9 +66,9 @@ class GangRelease:
         elif not self._observed.confirmed:
             self.asks = True
         else:
-            self._release(gang.size)
+            self._release(gang.size, gang.engine)
 
-    def _release(self, needed: int) -> None:
+    def _release(self, needed: int, engine: str) -> None:
         found = self._observed.pods
         placed = sum(bool(pod.spec.node_name) for pod in found)
         count = self._stored.gang_releases + 1
@@ -79,6 +79,11 @@ class GangRelease:
             f" {release.patience(count - 1)} s: all are released, and created again in about"
             f" {self.seconds:.0f} s"
         )
+        if engine:
+            self.text += (
+                f"; {engine} has not placed them together: schedulerName in the templates must name"
+                " its scheduler"
+            )
         self.events = [Event("Warning", RELEASED, self.text)]
 
     def _stay(self) -> None:

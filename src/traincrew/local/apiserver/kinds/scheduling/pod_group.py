@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGY"]
 
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""Finalizer of every PodGroup; removed when no pod names it that has not ended."""
 _WORKLOADS = "workloads.scheduling.k8s.io"
 
 
@@ -73,6 +75,10 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 def _prepare_create(context: WriteContext, new: Document) -> None:
     drop_gated(new["spec"])
     _check_template(context.storage, new)
+    # Upstream's admission plugin PodGroupProtection.
+    finalizers = new["metadata"].get("finalizers") or []
+    if PROTECTION not in finalizers:
+        new["metadata"]["finalizers"] = [*finalizers, PROTECTION]
 
 
 def _check_template(storage: Storage, new: Document) -> None:
