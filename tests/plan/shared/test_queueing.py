@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plan.shared.test_gangs import MANIFESTS, WORLDS, manifest
+from plan.shared.gangs import MANIFESTS, WORLDS, manifest
 from plan.world import World
 
 QUEUE = "kueue.x-k8s.io/queue-name"

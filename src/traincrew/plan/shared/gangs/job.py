@@ -143,7 +143,7 @@ class JobGang:
             found is not None
             and not served.is_resizable
             and bool(self._observed.pods)
-            and self._size.members < schedulers.size_of(served, found.spec)
+            and self._size().members < schedulers.size_of(served, found.spec)
         )
 
     @property
