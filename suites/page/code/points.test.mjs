@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Quiet } from "./static/quiet.js";
 import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
 
 const series = (metric, source, at, value) => ({ metric, source, at, value });
@@ -61,4 +62,36 @@ test("the best value is the smallest of a loss, the largest of an accuracy, none
 test("a table has a row for each place and a column for each source", () => {
   const lines = [{ source: "worker-0", x: [1, 2], y: [0.5, 0.25] }, { source: "=a,b", x: [2, 3], y: [9, 8] }];
   assert.equal(csvOf("step", lines), 'step,worker-0,"=a,b"\n1,0.5,\n2,0.25,9\n3,,8\n');
+});
+
+const every = (seconds, from, count) => Array.from({ length: count }, (_, index) => from + seconds * index);
+
+test("a program is quiet if it says nothing for much longer than usual", () => {
+  const quiet = new Quiet();
+  quiet.clear(1000);
+  quiet.note(every(1, 1000, 20), 1019);
+  assert.equal(quiet.since(1040), null);
+  assert.deepEqual(quiet.since(1064), { seconds: 45, usual: 1 });
+  quiet.note([1065], 1065);
+  assert.equal(quiet.since(1066), null);
+});
+
+test("what is rarely said is not missed soon, and little says nothing about what is usual", () => {
+  const quiet = new Quiet();
+  quiet.clear(0);
+  quiet.note(every(60, 0, 20), 1140);
+  assert.equal(quiet.since(1140 + 300), null);
+  assert.deepEqual(quiet.since(1140 + 700), { seconds: 700, usual: 60 });
+  quiet.clear(0);
+  quiet.note(every(1, 0, 5), 4);
+  assert.equal(quiet.since(500), null);
+});
+
+test("clocks of cluster and browser may differ; the history of a log says nothing about that", () => {
+  const quiet = new Quiet();
+  quiet.clear(5000);
+  quiet.note(every(1, 1000, 20), 5000); // the program hung long before
+  assert.deepEqual(quiet.since(5000), { seconds: 3981, usual: 1 });
+  quiet.note(every(1, 1020, 3), 5010); // it did not: its clock is behind
+  assert.equal(quiet.since(5011), null);
 });

@@ -59,15 +59,19 @@ export class Head {
   /**
    * @param {Progress} progress
    * @param {boolean} ended
+   * @param {{seconds: number, usual: number} | null} quiet if the program has said nothing for long; then no time is estimated
    */
-  showProgress({ done, remaining, latest }, ended) {
+  showProgress({ done, remaining, latest }, ended, quiet) {
     const values = latest.slice(0, MOST_VALUES).map(([name, value]) => element("span", {}, `${name} `, element("b", {}, number(value))));
+    if (quiet) {
+      values.push(state(`no output for ${duration(quiet.seconds)} (usually every ${quiet.usual < 1 ? "second" : duration(quiet.usual)})`, "wait"));
+    }
     if (done === null) {
       this.bar.replaceChildren(...values);
       return;
     }
     const percent = Math.round(done * 100);
-    const left = ended || remaining === null || done >= 1 ? null : element("span", {}, "about ", element("b", {}, duration(remaining)), " left");
+    const left = ended || quiet || remaining === null || done >= 1 ? null : element("span", {}, "about ", element("b", {}, duration(remaining)), " left");
     this.bar.replaceChildren(element("b", {}, `${percent} % done`),
       element("progress", { value: String(done), max: "1", "aria-label": "Progress" }), ...values, ...(left ? [left] : []));
   }

@@ -6,6 +6,7 @@ import { Head } from "./head.js";
 import { Log } from "./log.js";
 import { Panel } from "./panel.js";
 import { Pods } from "./pods.js";
+import { Quiet } from "./quiet.js";
 import { byPlace, labelOf, prepared } from "./rows.js";
 import { send, stream, text } from "./session.js";
 import { Squares } from "./squares.js";
@@ -54,6 +55,7 @@ class View {
     /** @type {import("./pods.js").Role[]} */
     this.roles = [];
     this.phase = "";
+    this.quiet = new Quiet();
     this.ended = false;
     /** @type {Reported | null} */
     this.reported = null;
@@ -102,7 +104,7 @@ class View {
   /** @param {() => void} clusterEnded */
   handlers(clusterEnded) {
     return {
-      begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); },
+      begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); this.quiet.clear(Date.now() / 1000); },
       absent: (/** @type {any} */ content) => {
         this.head.show("absent");
         this.problems.replaceChildren(...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
@@ -112,7 +114,7 @@ class View {
       pods: (/** @type {{changed: import("./rows.js").PodRow[], removed: string[]}} */ content) => this.onPods(content),
       series: (/** @type {any} */ content) => { this.curves.add(content); this.drawProgress(); },
       marks: (/** @type {[number, string][]} */ content) => this.curves.setMarks(content),
-      log: (/** @type {any} */ content) => { this.log.add(content.lines, content.missed); if (this.ended) this.explain(); },
+      log: (/** @type {{lines: import("./log.js").Line[], missed: number}} */ content) => this.onLog(content),
       events: (/** @type {EventRow[]} */ content) => { this.latest = content; this.drawEvents(); },
       ended: (/** @type {{at: number}} */ content) => { this.timeline.ended = content.at; clusterEnded(); },
     };
@@ -144,6 +146,13 @@ class View {
     this.explain();
   }
 
+  /** @param {{lines: import("./log.js").Line[], missed: number}} content */
+  onLog({ lines, missed }) {
+    this.log.add(lines, missed);
+    this.quiet.note(lines.map(([at]) => at), Date.now() / 1000);
+    if (this.ended) this.explain();
+  }
+
   drawPodsNow() {
     const rows = [...this.known.values()];
     this.pods.set(rows);
@@ -172,7 +181,7 @@ class View {
       done: percentage === null ? read.done : percentage / 100,
       remaining: percentage === null ? read.remaining : this.reported?.remainingSeconds ?? null,
       latest: read.latest,
-    }, this.ended);
+    }, this.ended, this.phase === "Running" && this.timeline.ended === null ? this.quiet.since(Date.now() / 1000) : null);
   }
 
   async explainNow() {
@@ -201,6 +210,7 @@ class View {
   tick() {
     this.timeline.redraw();
     this.head.tick();
+    this.drawProgress();
     for (const each of /** @type {NodeListOf<HTMLElement>} */ (this.events.querySelectorAll("[data-at]"))) {
       each.textContent = ago(Number(each.dataset["at"]));
     }
