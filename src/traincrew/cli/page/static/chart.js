@@ -1,7 +1,7 @@
 // One diagram: its curves, the values under the pointer, what happened, and its numbers as files.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { duration, element, number } from "./format.js";
+import { duration, element, number, save } from "./format.js";
 import { bestOf, csvOf, smoothed } from "./points.js";
 
 /**
@@ -168,16 +168,6 @@ export class Chart {
   fileName() {
     return this.metric.replace(/[^\w.-]+/g, "-").slice(0, 60) || "metric";
   }
-}
-
-/**
- * @param {Blob} content
- * @param {string} name
- */
-function save(content, name) {
-  const address = URL.createObjectURL(content);
-  element("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
 /**

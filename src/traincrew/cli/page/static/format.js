@@ -82,6 +82,17 @@ export function count(value) {
 }
 
 /**
+ * Save something as a file.
+ * @param {Blob} content
+ * @param {string} name
+ */
+export function save(content, name) {
+  const address = URL.createObjectURL(content);
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+/**
  * Set the children of an element without moving those that stay: they keep focus and selection.
  * @param {HTMLElement} parent
  * @param {Node[]} nodes

@@ -78,9 +78,9 @@ class View {
     this.main = element("div", { class: "main" });
     this.side = element("div", { class: "side" });
     this.tabs = new Tabs([
-      { name: "Overview", place: this.overview(), shown: () => this.smallLog.append(this.log.place) },
+      { name: "Overview", place: this.overview(), shown: () => this.putLog(this.smallLog) },
       { name: "Pods", place: element("div", {}, this.pods.place) },
-      { name: "Log", place: this.largeLog, shown: () => this.largeLog.append(this.log.place) },
+      { name: "Log", place: this.largeLog, shown: () => this.putLog(this.largeLog) },
       { name: "Events", place: element("div", { class: "scroll" }, element("table", { class: "events" }, this.events)) },
       { name: "Manifest", place: element("div", {}, this.manifest), shown: () => void this.showManifest() },
     ]);
@@ -175,7 +175,10 @@ class View {
     const read = this.curves.progress();
     // Without curves there is room for the log.
     const beside = this.curves.series.length ? this.side : this.main;
-    if (this.smallLog.parentElement !== beside) beside.append(this.smallLog);
+    if (this.smallLog.parentElement !== beside) {
+      beside.append(this.smallLog);
+      this.log.draw();
+    }
     const percentage = this.reported?.percentage ?? null;
     this.head.showProgress({
       done: percentage === null ? read.done : percentage / 100,
@@ -199,6 +202,15 @@ class View {
     } catch (error) {
       this.manifest.textContent = error instanceof Error ? error.message : String(error);
     }
+  }
+
+  /**
+   * Move the log; a box that was moved is at its beginning.
+   * @param {HTMLElement} place
+   */
+  putLog(place) {
+    place.append(this.log.place);
+    this.log.draw();
   }
 
   /** @param {string} pod */

@@ -1,11 +1,13 @@
 // The merged log of all pods, or of one.
 
-import { count, element, throttled } from "./format.js";
+import { count, element, save, throttled } from "./format.js";
 import { VisibleRows } from "./visible.js";
 
 const LINE = 18;
 const MOST_LINES = 20000;
 const CUT = 5000;
+/** What lines have that are worth reading when something is wrong. */
+const ERRORS = /\b(error|exception|traceback|fatal|failed|failure|critical|panic|segfault|killed|abort(ed)?|cannot|could not)\b|Error\b|Exception\b/i;
 
 /** @typedef {[number, string, string]} Line time, pod, text; without a pod it is about the log */
 
@@ -32,12 +34,14 @@ export class Log {
     }));
     this.ask = ask;
     this.end = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", checked: "", onchange: () => this.draw() }));
+    this.errors = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", onchange: () => this.choose() }));
     this.count = element("span", { class: "faint", role: "status" });
     this.problem = element("div");
     this.box = element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Log" });
     this.rows = new VisibleRows(this.box, LINE, (index) => this.lineAt(index));
     this.place = element("div", {},
-      element("div", { class: "tools" }, this.search, this.pod, this.names, element("label", {}, this.end, " Follow"), this.count),
+      element("div", { class: "tools" }, this.search, this.pod, this.names, element("label", {}, this.end, " Follow"),
+        element("label", {}, this.errors, " Errors"), element("button", { type: "button", onclick: () => this.download() }, "Save"), this.count),
       this.problem, this.box);
     this.draw = throttled(() => this.drawNow(), 60);
     // Screen readers read it aloud when it changes.
@@ -144,7 +148,13 @@ export class Log {
     const wanted = this.search.value.toLowerCase();
     const chosen = this.pod.value;
     return (!pod || !chosen || pod === chosen || (this.pods.has(chosen) ? pod.startsWith(`${chosen}/`) : pod.includes(chosen)))
-      && (!wanted || text.toLowerCase().includes(wanted));
+      && (!wanted || text.toLowerCase().includes(wanted)) && (!this.errors.checked || !pod || ERRORS.test(text));
+  }
+
+  /** Save the lines that are chosen. */
+  download() {
+    const lines = this.shown.map(([, pod, text]) => (pod ? `${pod} | ${text}` : text));
+    save(new Blob([`${lines.join("\n")}\n`], { type: "text/plain" }), `${this.pod.value.replace(/[^\w.-]+/g, "-") || "log"}.txt`);
   }
 
   choose() {
