@@ -273,7 +273,8 @@ def scaled_while_it_trains(
     before = epoch()
     until(lambda: epoch() >= before + 8, "the curve goes on", TRAINING_SECONDS)
     # What the program reports: an epoch is 1 of 40.
-    window.until_text("% done, about ")
+    window.until_text("% done", ".head .progress")
+    window.until_text("about ", ".head .progress")
     assert window.marks(accuracy) == 1
     assert window.value_at(accuracy, 0) < 0.9 < window.value_at(accuracy, 1)
     window.driver.execute_script("window.scrollTo(0, 0)")

@@ -127,7 +127,7 @@ for step in range(1, 201):
     window.until_text("Succeeded", "h1")
     until(lambda: window.curve("loss"), "a curve")
     window.until_text("best 0.005000 at step 2,000", ".curve")
-    assert window.value("step") == "2000"
+    until(lambda: window.value("step") == "2000", "the last step in the header")
     # All curves show the values of the place that is pointed at.
     (step, loss), (same, accuracy) = (tip.splitlines() for tip in window.point_at("loss", 0.5))
     assert step == same
