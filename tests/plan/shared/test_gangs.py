@@ -203,6 +203,17 @@ def test_the_pod_for_which_nodes_were_looked_at_says_why() -> None:
     assert "minCount" not in job.status["message"]
 
 
+def test_pods_that_no_scheduler_looks_after_do_not_wait_for_each_other() -> None:
+    job = world("MxJob", KUBERNETES, minAvailable=2)
+    place(job, 0)
+    for pod in job.pods.values():
+        (condition,) = pod["status"]["conditions"]
+        condition |= {"reason": "NoScheduler", "message": 'no scheduler "volcano" is there'}
+    job.settle()
+    assert "WaitingForGang" not in {each["reason"] for each in job.conditions.values()}
+    assert 'NoScheduler: no scheduler "volcano" is there' in job.status["message"]
+
+
 def test_priority_class_is_given_to_pods_that_have_none() -> None:
     job = world("ElasticJob", priorityClass="research")
     assert {pod["spec"]["priorityClassName"] for pod in job.pods.values()} == {"research"}

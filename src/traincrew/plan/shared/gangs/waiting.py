@@ -16,6 +16,9 @@ _NODES = "nodes are available"
 """In the message of a pod for which kube-scheduler has looked at nodes; others of its gang only say
 that they wait for it."""
 
+_NO_SCHEDULER = "NoScheduler"
+"""Reason of the embedded cluster for a pod that no scheduler looks after: others do not matter."""
+
 
 def unplaced(pods: Sequence[ObservedPod]) -> list[ObservedPod]:
     """Return the pods that wait for a node."""
@@ -56,6 +59,8 @@ def _of_pods(pods: Sequence[ObservedPod]) -> str:
         f"{pod.metadata.name}: {condition.message}"
         for pod in sorted(unplaced(pods), key=lambda each: each.metadata.name)
         for condition in pod.status.conditions
-        if (condition.type, condition.status) == ("PodScheduled", "False") and condition.message
+        if (condition.type, condition.status) == ("PodScheduled", "False")
+        and condition.message
+        and condition.reason != _NO_SCHEDULER
     ]
     return next((each for each in said if _NODES in each), said[0] if said else "")
