@@ -180,15 +180,20 @@ class Window:
 
     def point_at(self, metric: str, fraction: float) -> list[str]:
         """Point at a curve, this far from its left to its right end; return what all show."""
-        box = self.curve(metric)
-        over = box.find_element(By.CSS_SELECTOR, ".u-over")
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
-        offset = (fraction - 0.5) * (over.size["width"] - 4)
-        title = box.find_element(By.TAG_NAME, "h3")
+        title = self.curve(metric).find_element(By.TAG_NAME, "h3")
         ActionChains(self.driver).move_to_element(title).perform()
         until(lambda: not self.tips(), "no values where nothing is pointed at")
-        ActionChains(self.driver).move_to_element_with_offset(over, int(offset), 0).perform()
-        found: list[str] = until(self.tips, f"values of {metric}")
+
+        def pointed() -> list[str]:
+            # Measured each time: the page may just give a curve another width.
+            over = self.curve(metric).find_element(By.CSS_SELECTOR, ".u-over")
+            self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
+            offset = int((fraction - 0.5) * (over.size["width"] - 4))
+            action = ActionChains(self.driver).move_to_element_with_offset(over, offset, 0)
+            action.pause(0.1).perform()
+            return self.tips()
+
+        found: list[str] = until(pointed, f"values of {metric}")
         return found
 
     def value_at(self, metric: str, fraction: float) -> float:

@@ -59,8 +59,12 @@ export function endOf(lines) {
   let first = -1;
   lines.forEach((line, index) => { if (TRACEBACK.test(line)) first = index; });
   if (first < 0) return lines.slice(-MOST_LINES);
-  let last = first + 1;
-  while (last < lines.length && /^\s/.test(lines[last] ?? "")) last += 1;
-  const whole = lines.slice(first, last + 1);
+  // What was printed before may arrive between its first line and the next: two streams are merged.
+  const whole = [lines[first] ?? ""];
+  for (const line of lines.slice(first + 1)) {
+    const indented = /^\s/.test(line);
+    if (indented || whole.length > 1) whole.push(line);
+    if (!indented && whole.length > 1) break;
+  }
   return whole.length <= MOST_LINES ? whole : [...whole.slice(0, 2), "  …", ...whole.slice(3 - MOST_LINES)];
 }
