@@ -364,14 +364,14 @@ class Queues:
     # -- jobs that are gone -------------------------------------------------------------------
 
     async def let_go(
-        self, request: Request, owner: str, children: Collection[str] = ()
+        self, request: Request, owner: str, children: Collection[ChildView] = ()
     ) -> float | None:
         """Let go of Workloads of earlier jobs of a name, when none of their pods is left.
 
         Args:
             request: The name.
             owner: UID of the job of that name; empty if there is none.
-            children: UIDs of its children.
+            children: Its children.
 
         Returns:
             Seconds until it is to be tried again; None if nothing is left.
@@ -388,7 +388,7 @@ class Queues:
             f"{self._kind.label}={request.name}",
         )
         pods = msgspec.convert(listed["items"], list[ObservedPod], strict=False)
-        mine = {owner, *children}
+        mine = {owner, *(child.metadata.uid for child in children)}
         if any(
             pod.active
             for pod in pods

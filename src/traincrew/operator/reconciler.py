@@ -221,8 +221,7 @@ class Reconciler:
         observed = self._observer.observe(request, job, memory)
         if await self._observer.restore_labels(request, observed, memory):
             return Result(requeue_after=1.0)  # or earlier, when the caches contain them again
-        children = [view.metadata.uid for view in observed.children.values()]
-        left = await self._queues.let_go(request, job.metadata.uid, children)
+        left = await self._queues.let_go(request, job.metadata.uid, observed.children.values())
         if left is not None:
             self.controller.enqueue(request, after=left)
         observed, decision, reading = await self._decide(request, observed, now, memory)

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
 import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
 
@@ -94,4 +95,13 @@ test("clocks of cluster and browser may differ; the history of a log says nothin
   assert.deepEqual(quiet.since(5000), { seconds: 3981, usual: 1 });
   quiet.note(every(1, 1020, 3), 5010); // it did not: its clock is behind
   assert.equal(quiet.since(5011), null);
+});
+
+test("the end of a log is its last traceback, also where the lines of two streams are mixed", () => {
+  const traceback = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "KeyError: 'label'"];
+  const [head, file, raised] = traceback;
+  assert.deepEqual(endOf(["step 1", ...traceback]), traceback);
+  assert.deepEqual(endOf([head, "step 1", file, "step 2/9 loss 1", raised, "step 3"]), traceback);
+  assert.deepEqual(endOf([head, file, "KeyboardInterrupt"]), [head, file, "KeyboardInterrupt"]);
+  assert.deepEqual(endOf(["one", "two"]), ["one", "two"]);
 });

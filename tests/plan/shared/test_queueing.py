@@ -1,4 +1,4 @@
-"""Jobs in a queue of Kueue: when they have pods, what these are given, what Kueue is told."""
+"""Jobs in a queue of Kueue: when they have pods, what these are given, what is reported."""
 
 from __future__ import annotations
 

@@ -355,7 +355,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         message = _LEAVING.sub("", progress.message)
         count = sum(pod.metadata.name not in message for pod in leaving)
         if progress.running and not progress.restarting and count:
-            text = f"{pods.quantity(count, 'pod')} {'is' if count == 1 else 'are'} being ended"
+            text = pods.being_ended(count)
             message += f" {text}." if message.endswith(".") else f"; {text}"
         return msgspec.structs.replace(progress, message=message)
 

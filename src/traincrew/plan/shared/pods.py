@@ -51,6 +51,11 @@ def quantity(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def being_ended(count: int) -> str:
+    """Return how many pods are being ended: ``1 pod is being ended``."""
+    return f"{quantity(count, 'pod')} {'is' if count == 1 else 'are'} being ended"
+
+
 def has_ended(pod: ObservedPod) -> bool:
     """Return whether all containers have ended for good.
 

@@ -6,19 +6,21 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Patch, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from traincrew.plan.shared.model import Observed
+    from traincrew.plan.shared.model import Observed, Plan
     from traincrew.plan.shared.views import ChildView
 
 Values = dict[tuple[str, ...], Any]
 """Values to set, by the paths of their fields."""
 Stages = list[list[Write]]
 """Writes that are made together, one stage after the other."""
+_TEMPLATE = ("spec", "template")
 
 
 def digest(*parts: Any) -> str:
@@ -75,3 +77,30 @@ def annotate(found: ChildView, texts: dict[str, str]) -> Values:
     if not found.metadata.annotations:
         return {("metadata", "annotations"): texts}
     return {("metadata", "annotations", name): text for name, text in texts.items()}
+
+
+def change(
+    plan: Plan,
+    document: Callable[[dict[str, Any]], dict[str, Any]],
+    template: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    """Change in place what a plan creates, and the templates that it replaces.
+
+    Args:
+        plan: The plan.
+        document: Returns what is created in place of a child.
+        template: Returns the pod template in place of another.
+    """
+
+    def write(each: Write) -> Write:
+        if each.create is not None:
+            return structs.replace(each, create=document(each.create))
+        if each.patch is not None and _TEMPLATE in each.patch.values:
+            values = dict(each.patch.values)
+            values[_TEMPLATE] = template(values[_TEMPLATE])
+            return structs.replace(each, patch=structs.replace(each.patch, values=values))
+        return each
+
+    plan.stages = [[write(each) for each in stage] for stage in plan.stages]
+    plan.coming = {key: [document(each) for each in found] for key, found in plan.coming.items()}
+    plan.missing = {name: document(each) for name, each in plan.missing.items()}

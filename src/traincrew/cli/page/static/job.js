@@ -7,7 +7,7 @@ import { Log } from "./log.js";
 import { Panel } from "./panel.js";
 import { Pods } from "./pods.js";
 import { Quiet } from "./quiet.js";
-import { byPlace, labelOf, prepared } from "./rows.js";
+import { byPlace, EXPLAINS, labelOf, prepared, restartsOf } from "./rows.js";
 import { send, stream, text } from "./session.js";
 import { Squares } from "./squares.js";
 import { state, toneOfPhase, toneOfPod } from "./states.js";
@@ -24,7 +24,6 @@ import { Timeline } from "./timeline.js";
 const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 const FEW_PODS = 8;
 const MANY_PODS = 60;
-const EXPLAINS = -1;
 const LINES_READ = 60;
 
 /**
@@ -250,8 +249,7 @@ function problemsOf(texts) {
 /** @param {Row} row */
 function podOf(row) {
   const { pod, life, level } = row;
-  const restarts = pod.restarts ? `${count(pod.restarts)} ${pod.restarts === 1 ? "restart" : "restarts"}` : "";
-  const words = [pod.state, pod.behind, restarts].filter(Boolean).join(", ");
+  const words = [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ");
   return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
     element("span", { class: "place" }, labelOf(row)), state(words, toneOfPod(pod)), element("span", { class: "faint node" }, pod.node || "no node yet"));
 }

@@ -37,7 +37,7 @@ const FIELDS = /** @type {(keyof Choice)[]} */ (["phase", "kind", "namespace", "
  * @param {string} hash such as `#/?phase=Failed&sort=Job`
  * @returns {Choice}
  */
-export function choiceOf(hash) {
+function choiceOf(hash) {
   const given = new URLSearchParams(hash.split("?")[1] ?? "");
   const choice = { phase: "", kind: "", namespace: "", text: "", sort: "" };
   for (const field of FIELDS) choice[field] = given.get(field) ?? "";
@@ -48,7 +48,7 @@ export function choiceOf(hash) {
  * Return the address of a choice.
  * @param {Choice} choice
  */
-export function addressOf(choice) {
+function addressOf(choice) {
   const given = FIELDS.filter((field) => choice[field] !== "").map((field) => `${field}=${encodeURIComponent(choice[field])}`);
   return given.length ? `#/?${given.join("&")}` : "#/";
 }
@@ -248,10 +248,10 @@ function ageOf(summary) {
 }
 
 /**
- * Return what is worth knowing in one line: of an exception, what was raised.
+ * Return why a job is in a state that does not speak for itself.
  * @param {Summary} summary
  */
-export function knownOf({ phase, reason, message, warning }) {
+function knownOf({ phase, reason, message, warning }) {
   if (SELF_EVIDENT.has(phase)) return warning;
   return [reason, message].filter(Boolean).join(": ");
 }

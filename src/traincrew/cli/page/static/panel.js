@@ -7,6 +7,8 @@ import { element } from "./format.js";
  */
 
 const TRACEBACK = /^Traceback \(most recent call last\)/;
+/** The last line of a traceback: an exception, with or without a message. */
+const RAISED = /^[A-Za-z_][\w.]*(:|$)/;
 const MOST_LINES = 14;
 
 export class Panel {
@@ -59,12 +61,12 @@ export function endOf(lines) {
   let first = -1;
   lines.forEach((line, index) => { if (TRACEBACK.test(line)) first = index; });
   if (first < 0) return lines.slice(-MOST_LINES);
-  // What was printed before may arrive between its first line and the next: two streams are merged.
+  // Two streams are merged: what was printed before may arrive between its lines.
   const whole = [lines[first] ?? ""];
   for (const line of lines.slice(first + 1)) {
-    const indented = /^\s/.test(line);
-    if (indented || whole.length > 1) whole.push(line);
-    if (!indented && whole.length > 1) break;
+    const indented = /^\s/.test(line), raised = !indented && RAISED.test(line);
+    if (indented || raised) whole.push(line);
+    if (raised) break;
   }
   return whole.length <= MOST_LINES ? whole : [...whole.slice(0, 2), "  …", ...whole.slice(3 - MOST_LINES)];
 }

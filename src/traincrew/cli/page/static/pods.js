@@ -1,7 +1,7 @@
 // The pods of a job as a list that can be filtered, with those first that are not well.
 
 import { arrange, count, element, throttled } from "./format.js";
-import { BEHIND, byPlace, labelOf, RESTARTED } from "./rows.js";
+import { BEHIND, byPlace, labelOf, RESTARTED, restartsOf } from "./rows.js";
 import { state, toneOfPod } from "./states.js";
 import { VisibleRows } from "./visible.js";
 
@@ -172,11 +172,6 @@ function wordsOf(pod) {
  */
 function moreOf({ behind, detail }) {
   return [behind, detail].filter(Boolean).join("; ");
-}
-
-/** @param {import("./rows.js").Pod} pod */
-function restartsOf({ restarts }) {
-  return restarts ? `${count(restarts)} ${restarts === 1 ? "restart" : "restarts"}` : "";
 }
 
 /** @param {Row} row */

@@ -1,6 +1,6 @@
 // What list and timeline show of a pod, prepared once, when the server sends it. Nothing here draws.
 
-import { seconds } from "./format.js";
+import { count, seconds } from "./format.js";
 
 /**
  * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null, stopped: boolean}} Run
@@ -17,6 +17,8 @@ import { seconds } from "./format.js";
 
 export const RESTARTED = "restarted";
 export const BEHIND = "behind";
+/** The level of the pod that explains why its job has failed. */
+export const EXPLAINS = -1;
 
 /**
  * Prepare a pod once, instead of each time when it is drawn.
@@ -53,4 +55,9 @@ export function timesOf(life) {
     created: seconds(life.createdAt), scheduled: seconds(life.scheduledAt), ready: seconds(life.readyAt),
     ended: seconds(life.goneAt) ?? runs[runs.length - 1]?.to ?? null, runs,
   };
+}
+
+/** @param {Pod} pod */
+export function restartsOf({ restarts }) {
+  return restarts ? `${count(restarts)} ${restarts === 1 ? "restart" : "restarts"}` : "";
 }

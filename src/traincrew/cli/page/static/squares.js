@@ -1,15 +1,13 @@
 // The pods of a job as squares, by role and rank: a thousand are legible, and those stand out that are not well.
 
 import { count, element } from "./format.js";
-import { byPlace } from "./rows.js";
+import { byPlace, EXPLAINS, restartsOf } from "./rows.js";
 import { SIGNS, toneOfPod } from "./states.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
  * @typedef {import("./pods.js").Role} Role
  */
-
-const EXPLAINS = -1;
 
 export class Squares {
   /** @param {(row: Row) => void} choose called when somebody clicks a pod */
@@ -72,8 +70,7 @@ export class Squares {
 }
 
 /** @param {Row} row */
-export function aboutPod({ role, pod, level }) {
-  const restarts = pod.restarts ? `${count(pod.restarts)} ${pod.restarts === 1 ? "restart" : "restarts"}` : "";
-  const words = [pod.state, level === EXPLAINS && "explains the failure", pod.behind, pod.detail, restarts, pod.node && `on ${pod.node}`];
+function aboutPod({ role, pod, level }) {
+  const words = [pod.state, level === EXPLAINS && "explains the failure", pod.behind, pod.detail, restartsOf(pod), pod.node && `on ${pod.node}`];
   return `${role} ${pod.rank}: ${words.filter(Boolean).join(", ")}`;
 }

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
+from traincrew.plan.shared import writes
 from traincrew.plan.shared.gangs import membership
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from traincrew.plan.shared.model import Plan
 
-    from traincrew.plan.shared.model import Plan, Write
-
-_TEMPLATE = ("spec", "template")
 Document = dict[str, Any]
 
 
@@ -45,22 +41,4 @@ def apply(plan: Plan, *, engine: str, group: str, priority_class: str) -> None:
             found = {**found, "spec": {**found["spec"], "template": template}}
         return membership.mark(found, engine) if engine else found
 
-    plan.stages = [[_write(each, document, changed) for each in stage] for stage in plan.stages]
-    plan.coming = {key: [document(each) for each in found] for key, found in plan.coming.items()}
-    plan.missing = {name: document(each) for name, each in plan.missing.items()}
-
-
-def _write(
-    write: Write,
-    document: Callable[[Document], Document],
-    changed: Callable[[Document], Document],
-) -> Write:
-    if write.create is not None:
-        return structs.replace(write, create=document(write.create))
-    if write.patch is not None and _TEMPLATE in write.patch.values:
-        values = {
-            path: changed(value) if path == _TEMPLATE else value
-            for path, value in write.patch.values.items()
-        }
-        return structs.replace(write, patch=structs.replace(write.patch, values=values))
-    return write
+    writes.change(plan, document, changed)

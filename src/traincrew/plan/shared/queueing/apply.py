@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
+from traincrew.plan.shared import writes
 from traincrew.plan.shared.queueing import kueue
 from traincrew.plan.shared.queueing.admission import digest_of
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.queueing.admission import Addition
     from traincrew.plan.shared.views import ChildView
 
-_TEMPLATE = ("spec", "template")
 _MAKERS = frozenset({"StatefulSet", "Job"})
 """Kinds of children that make pods of a template, which an admission changes."""
 _KINDS = _MAKERS | {"Pod"}
@@ -62,18 +60,7 @@ def apply(
             "spec": {**found["spec"], "template": template},
         }
 
-    def write(each: Write) -> Write:
-        if each.create is not None:
-            return structs.replace(each, create=document(each.create))
-        if each.patch is not None and _TEMPLATE in each.patch.values:
-            values = dict(each.patch.values)
-            values[_TEMPLATE] = changed(values[_TEMPLATE])
-            return structs.replace(each, patch=structs.replace(each.patch, values=values))
-        return each
-
-    plan.stages = [[write(each) for each in stage] for stage in plan.stages]
-    plan.coming = {key: [document(each) for each in found] for key, found in plan.coming.items()}
-    plan.missing = {name: document(each) for name, each in plan.missing.items()}
+    writes.change(plan, document, changed)
 
 
 def _unqueued(found: Document) -> Document:

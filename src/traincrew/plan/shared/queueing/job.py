@@ -1,4 +1,4 @@
-"""The queue of one job: what holds it, what an admission means, what Kueue is told."""
+"""The queue of one job: what holds it, what an admission means, what is reported to Kueue."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class JobQueue:
             return None
         named = (str(each.template["spec"].get("priorityClassName") or "") for each in pod_sets)
         return QueueQuery(
-            name=workloads.name_of(self._owner),
+            name=self._name,
             priority_class=self._owner.labels.get(kueue.PRIORITY_CLASS, ""),
             pod_priority_class=next(filter(None, named), ""),
         )
@@ -106,6 +106,11 @@ class JobQueue:
     @property
     def _name(self) -> str:
         return workloads.name_of(self._owner)
+
+    def _is_mine(self, found: WorkloadView) -> bool:
+        """Return whether a Workload belongs to this very job."""
+        controller = found.metadata.controller
+        return controller is not None and controller.uid == self._owner.uid
 
     @cached_property
     def _active(self) -> int:
@@ -155,7 +160,7 @@ class JobQueue:
             return self._held(QUEUE_UNAVAILABLE, messages.unsupported(self._owner.kind))
         if found is None:
             return self._without_workload(pod_sets, suspended=suspended)
-        if found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid:
+        if not self._is_mine(found):
             return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
         queue = str(found.spec.get("queueName") or "")
         if found.metadata.deletion_timestamp is not None:
@@ -278,7 +283,7 @@ class JobQueue:
         return verdict
 
     def report(self, wanted: Mapping[str, int]) -> list[QueueWrite]:
-        """Return what Kueue is told about an admitted job: reclaimable pods, else readiness.
+        """Return what is reported of an admitted job: reclaimable pods, else readiness.
 
         Args:
             wanted: How many pods of each set the job asks for now.
@@ -310,9 +315,7 @@ class JobQueue:
         if state.problem:
             seconds = READ_SECONDS if state.served else FINISHED_SECONDS
             return Verdict(status=kept, seconds=seconds)
-        if found is None or (
-            found.metadata.controller is None or found.metadata.controller.uid != self._owner.uid
-        ):
+        if found is None or not self._is_mine(found):
             return Verdict(status=QueueStatus(name=name))
         writes = workloads.finish(found, self._now, succeeded=succeeded, message=message)
         verdict = self._after_pods(Verdict(status=kept), writes)

@@ -73,10 +73,7 @@ def evicted(queue: str, condition: Document, active: int) -> str:
 
 
 def _ending(active: int) -> str:
-    if not active:
-        return ""
-    verb = "is" if active == 1 else "are"
-    return f"; {pods.quantity(active, 'pod')} {verb} being ended"
+    return f"; {pods.being_ended(active)}" if active else ""
 
 
 def deleted(name: str, active: int) -> str:
