@@ -120,6 +120,8 @@ def test_a_python_that_is_there_is_used_as_it_is(
     assert images("list")[1].splitlines()[1].split()[2] == "missing"
     code, output = images("map", "me/other", "--python", str(python))
     assert (code, f"python: {python} does not exist" in output) == (2, True)
+    code, output = images("map", "me/other", "--python", f"/{'h' * 300}")
+    assert (code, "hhh does not exist" in output) == (2, True)
 
 
 def test_prune_removes_what_no_catalog_names(machine: Path) -> None:

@@ -275,6 +275,18 @@ WRONG = {
         "environments: [{name: x, env: {A: '{prefix}/a'}}]\n",
         'environments[0] ("x").env.A: {prefix} needs python:',
     ),
+    "hashes in a file whose name is too long": (
+        f"environments: [{{name: x, python: '3.11', hashes: [{'h' * 256}]}}]\n",
+        'environments[0] ("x").hashes[0]: is too long for a path',
+    ),
+    "a python whose path is too long": (
+        f"environments: [{{name: x, python: {'/h' * 2048}}}]\n",
+        'environments[0] ("x").python: is too long for a path',
+    ),
+    "a file whose path is too long": (
+        f"environments: [{{name: x, files: {{/a: {'h' * 256}}}}}]\n",
+        'environments[0] ("x").files./a: is too long for a path',
+    ),
     "the path of a program of the machine": (
         "environments: [{name: x, machinePrograms: {/usr/sbin/sshd: apt}}]\n",
         'environments[0] ("x").machinePrograms./usr/sbin/sshd: must be the name of a program',

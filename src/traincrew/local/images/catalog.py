@@ -201,7 +201,7 @@ def _python(entry: Entry) -> Python | UnsetType | None:
     if value == "current":
         return Python(current=True)
     if isinstance(value, str) and is_path(value):
-        return Python(interpreter=entry.local_path(value))
+        return Python(interpreter=entry.local_path("python", value))
     versions = value if isinstance(value, list) else [value]
     for version in versions:
         if isinstance(version, float | int):
@@ -234,7 +234,10 @@ def _requirements(entry: Entry, key: str) -> tuple[str, ...]:
 
 
 def _hashes(entry: Entry) -> tuple[Path, ...]:
-    paths = tuple(entry.local_path(text) for text in entry.texts("hashes"))
+    paths = tuple(
+        entry.local_path(f"hashes[{index}]", text)
+        for index, text in enumerate(entry.texts("hashes"))
+    )
     for index, path in enumerate(paths):
         if not path.is_file():
             entry.fail(f"hashes[{index}]", f"{path}: there is no such file")
@@ -280,7 +283,7 @@ def _files(entry: Entry, key: str) -> dict[str, Path]:
             entry.fail(f"{key}.{target}", "is one of traincrew's own files")
         if inside and key == "programs":
             entry.fail(f"{key}.{target}", f"programs cannot be inside {inside}; use files")
-        files[inside + str(path)] = entry.local_path(source)
+        files[inside + str(path)] = entry.local_path(f"{key}.{target}", source)
     return files
 
 

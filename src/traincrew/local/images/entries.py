@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from traincrew.local.images.errors import CatalogError
 __all__ = ["Entry"]
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+"""PATH_MAX and NAME_MAX of Linux: bytes of a path with its end, and of each part."""
 _MAX_NAME = 50
 """Characters of an unknown field that are compared with the known ones."""
 
@@ -118,9 +121,15 @@ class Entry:
         if "\0" in text or not _is_encodable(text):
             self.fail(key, "has a character that no path, variable or argument can have")
 
-    def local_path(self, text: str) -> Path:
-        """Resolve a path, relative to the directory of the catalog."""
-        return self.path.parent / Path(text).expanduser()
+    def local_path(self, key: str, text: str) -> Path:
+        """Resolve the path of a field, relative to the directory of the catalog."""
+        path = self.path.parent / Path(text).expanduser()
+        # Every look at such a path would be an error of the system.
+        if len(os.fsencode(path)) >= _LONGEST_PATH or any(
+            len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts
+        ):
+            self.fail(key, "is too long for a path")
+        return path
 
 
 def _is_encodable(text: str) -> bool:

@@ -79,7 +79,11 @@ def map_image(image: str, python: str, requirements: list[str]) -> str:
     if is_path(python):
         # Not resolved: the link in a virtual environment is what makes it one.
         path = Path.cwd() / Path(python).expanduser()
-        if not path.exists():
+        try:
+            there = path.exists()
+        except OSError:  # it is too long, for example
+            there = False
+        if not there:
             raise CatalogError(f"python: {path} does not exist")
         python = str(path)
     entries = [entry for entry in _entries() if image not in entry.get("images", ())]
