@@ -259,6 +259,83 @@ def test_items_are_compared_with_the_item_of_the_same_key() -> None:
     assert cause.message == "Invalid value: nobody gets younger"
 
 
+KEYED = {
+    "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
+    "days": {
+        "type": "array",
+        "x-kubernetes-list-type": "set",
+        "items": TEXT | {"format": "date"},
+    },
+}
+"""Rules about them are answered as by ``apiserver/pkg/cel/common/values.go``."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "old", "new", "holds"),
+    [
+        ("self.tags == oldSelf.tags", ["a", "b"], ["b", "a"], True),
+        ("self.tags != oldSelf.tags", ["a", "b"], ["b", "a"], False),
+        ("self.tags == oldSelf.tags", ["a", "b"], ["a", "c"], False),
+        ("self.tags == oldSelf.tags", ["a", "b"], ["a", "b", "c"], False),
+        ("self.tags == ['a', 'b']", ["b", "a"], ["b", "a"], True),
+        ("['a', 'b'] == self.tags", ["b", "a"], ["b", "a"], False),
+        ("self.tags + oldSelf.tags == ['c', 'a', 'b']", ["a", "b"], ["c", "a"], True),
+        ("(self.tags + oldSelf.tags).size() == 3", ["a", "b"], ["c", "a"], True),
+        ("(['x'] + self.tags + self.tags).size() == 5", [], ["c", "a"], True),
+        ("self.tags.exists(t, t == 'a') && 'a' in self.tags", [], ["c", "a"], True),
+        ("self.tags[1] == 'a' && self.tags[?1].hasValue()", [], ["c", "a"], True),
+        ("self.tags.map(t, t) == ['c', 'a'] && type(self.tags) == list", [], ["c", "a"], True),
+    ],
+)
+def test_sets_are_equal_in_any_order(
+    rule: str, old: list[str], new: list[str], holds: bool
+) -> None:
+    compiled = cel.compile_rules(kind({"rule": rule}, **KEYED))
+    assert compiled.faults == []
+    assert (compiled.validate(thing(tags=new), thing(tags=old, n=1)) == []) == holds
+
+
+def test_a_set_in_an_object_is_equal_in_any_order() -> None:
+    compiled = cel.compile_rules(kind({"rule": "self == oldSelf"}, **KEYED))
+    assert compiled.validate(thing(tags=["a", "b"]), thing(tags=["b", "a"])) == []
+    assert compiled.validate(thing(tags=["a", "b"]), thing(tags=["b", "c"])) != []
+
+
+def test_a_set_of_dates_is_not_equal_to_itself() -> None:
+    """Upstream looks for a time among texts."""
+    compiled = cel.compile_rules(kind({"rule": "self.days == self.days"}, **KEYED))
+    assert compiled.validate(thing(days=["2026-01-02"])) != []
+    assert compiled.validate(thing(days=[])) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "old", "new", "holds"),
+    [
+        ("self.people == oldSelf.people", {"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ("self.people == oldSelf.people", {"a": 1, "b": 2}, {"b": 2, "a": 3}, False),
+        ("self.people == oldSelf.people", {"a": 1, "b": 2}, {"b": 2, "c": 1}, False),
+        (
+            "(oldSelf.people + self.people).map(p, p.age) == [1, 5, 3]",
+            {"a": 1, "b": 2},
+            {"b": 5, "c": 3},
+            True,
+        ),
+        ("self.people + oldSelf.people == self.people", {"a": 1}, {"a": 1, "b": 2}, True),
+    ],
+)
+def test_maps_are_equal_in_any_order(
+    rule: str, old: dict[str, int], new: dict[str, int], holds: bool
+) -> None:
+    compiled = cel.compile_rules(kind({"rule": rule}))
+    assert compiled.faults == []
+
+    def people(ages: dict[str, int]) -> list[dict[str, Any]]:
+        return [{"name": name, "age": age} for name, age in ages.items()]
+
+    found = compiled.validate(thing(people=people(new)), thing(people=people(old), n=1))
+    assert (found == []) == holds
+
+
 def test_broken_rules_are_ratcheted_until_the_value_changes() -> None:
     rule = "self.n > 1"
     assert verdict(rule, {"n": 1, "s": "x"}, n=1, s="x") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .keyedlists import LISTS
 from .operators import CelError, CostExceededError, Frame, charge, no_such_overload
 from .parts import decide
 from .syntax import Unsigned
@@ -45,7 +46,7 @@ def _turns(values: Run, slots: Sequence[int], weight: float) -> Turns:
 
 
 def _iterable(value: Any) -> Any:
-    if type(value) is list or type(value) is dict:
+    if type(value) in LISTS or type(value) is dict:
         return value
     raise CelError(f"unsupported comprehension range type: types.{_GO_TYPES.get(type(value))}")
 

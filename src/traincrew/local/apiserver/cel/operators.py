@@ -11,6 +11,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .keyedlists import LISTS, KeyedList
 from .syntax import Unsigned
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def measure(frame: Frame, value: Any, share: float = 1) -> float:
     kind = type(value)
     if kind is str or kind is bytes:
         cost = 1 + len(value) * TRAVERSAL
-    elif kind is list:
+    elif kind in LISTS:
         charge(frame, 2 * len(value))
         return len(value) + sum(measure(frame, item, share) for item in value)
     elif kind is dict:
@@ -104,7 +105,7 @@ _NUMBERS = frozenset({int, float, Unsigned})
 def equal(frame: Frame, left: Any, right: Any) -> bool:
     """Return whether two values are equal; those of different types are not, except numbers."""
     one, other = type(left), type(right)
-    if one is not other:
+    if one is not other and not (one in LISTS and other in LISTS):
         return one in _NUMBERS and other in _NUMBERS and bool(left == right)
     if one is str or one is bytes:
         size = len(left)
@@ -113,10 +114,12 @@ def equal(frame: Frame, left: Any, right: Any) -> bool:
         if size > 100:
             charge(frame, size * TRAVERSAL)
         return bool(left == right)
-    if one is list:
+    if one in LISTS:
         if len(left) != len(right):
             return False
         charge(frame, 2 * len(left))
+        if one is KeyedList:
+            return bool(left.is_equal(right, lambda mine, item: equal(frame, mine, item)))
         return all(equal(frame, item, right[index]) for index, item in enumerate(left))
     if one is dict:
         if len(left) != len(right):
@@ -137,7 +140,7 @@ def _contained(frame: Frame, item: Any, container: Any) -> bool:
     kind = type(container)
     if kind is dict:
         return type(item) in {str, int, Unsigned, float, bool} and _key(item) in container
-    if kind is not list:
+    if kind not in LISTS:
         raise no_such_overload()
     charge(frame, len(container))
     return any(equal(frame, item, each) for each in container)
@@ -153,7 +156,7 @@ def _index(frame: Frame, container: Any, index: Any) -> Any:
             raise CelError(f"no such key: {index}") from None
         except TypeError:
             raise no_such_overload() from None
-    if kind is not list or type(index) not in _NUMBERS:
+    if kind not in LISTS or type(index) not in _NUMBERS:
         raise no_such_overload()
     if index != int(index):
         raise CelError(f"unsupported index value: {index}")
@@ -195,15 +198,15 @@ def _add(frame: Frame, left: Any, right: Any) -> Any:
         if one is str or one is bytes:
             charge(frame, (len(left) + len(right)) * TRAVERSAL)
             return left + right
-        if one is list:
-            charge(frame, len(left) + len(right))
-            return left + right
         if one is float:
             return left + right
         if one is Unsigned:
             return _unsigned(int(left) + int(right))
         if one is timedelta:
             return _span(left + right)
+    if one in LISTS and other in LISTS:
+        charge(frame, len(left) + len(right))
+        return left.merged(right) if one is KeyedList else left + right
     try:
         if {one, other} == {datetime, timedelta}:
             return left + right
@@ -323,6 +326,7 @@ _TYPE_NAMES: dict[Any, str] = {
     str: "string",
     bytes: "bytes",
     list: "list",
+    KeyedList: "list",
     dict: "map",
     type(None): "null_type",
     datetime: "timestamp",

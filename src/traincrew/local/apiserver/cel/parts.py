@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .keyedlists import LISTS
 from .operators import CelError, Frame, Optional, no_such_overload
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def index_optional(
                 return value
             value = value.value
         try:
-            if type(value) is list:
+            if type(value) in LISTS:
                 return Optional(value[key]) if 0 <= key < len(value) else Optional()
             if type(value) is dict:
                 return Optional(value[key]) if key in value else Optional()

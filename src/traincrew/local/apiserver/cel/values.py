@@ -1,4 +1,4 @@
-"""Conversion of documents to what CEL expressions see: escaped names, times, doubles."""
+"""Conversion of documents to what CEL expressions see: escaped names, times, doubles, sets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from .celtypes import escape
 from .conversions import parse_duration
+from .keyedlists import KeyedList, keyed_by
 from .operators import charge
 
 __all__ = ["convert", "needs_conversion"]
@@ -17,7 +18,7 @@ _CONVERTED_FORMATS = ("byte", "date", "date-time", "duration")
 
 
 def needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
-    """Return whether values need `convert`: escaped names, times, doubles.
+    """Return whether values need `convert`: escaped names, times, doubles, sets, maps by a key.
 
     Args:
         schema: of the values.
@@ -36,6 +37,8 @@ def _needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
         schema.get("type") == "string" and schema.get("format") in _CONVERTED_FORMATS
     ):
         return True
+    if schema.get("x-kubernetes-list-type") in {"map", "set"}:
+        return True
     properties = schema.get("properties") or {}
     if any(escape(key) != key for key in properties):
         return True
@@ -44,7 +47,7 @@ def _needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
 
 
 def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
-    """Convert a value to what expressions see: escaped names, CEL timestamps and doubles.
+    """Convert a value to what expressions see: escaped names, timestamps, doubles, keyed lists.
 
     Args:
         schema: of the value.
@@ -71,7 +74,11 @@ def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
                 result[key] = convert(extra, item, frame)
         return result
     if kind is list:
-        return [convert(schema.get("items"), item, frame) for item in value]
+        items = [convert(schema.get("items"), item, frame) for item in value]
+        try:
+            return KeyedList(items, value, keyed_by(schema))
+        except LookupError:
+            return items
     if kind is int and schema.get("type") == "number":
         return float(value)
     if kind is str and schema.get("type") == "string":
