@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector not traverse thousands of tests while they run.
+    """Let the garbage collector not traverse thousands of tests while they run, and run less often.
 
     Hypothesis begins before that: it looks for references to its generator of random numbers, and
     would not see those of frozen objects.
@@ -65,6 +65,7 @@ def pytest_collection_finish() -> None:
     hypothesis.find(strategies.none(), lambda _: True, settings=settings(database=None))
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)

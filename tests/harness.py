@@ -69,6 +69,7 @@ class Cluster:
 
     client: Client
     server: ApiServer
+    storage: Storage
 
     def __init__(self) -> None:
         self._stack = contextlib.AsyncExitStack()
@@ -78,7 +79,7 @@ class Cluster:
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        storage = Storage(None)
+        storage = self.storage = Storage(None)
         self._stack.callback(storage.close)
         for entry in _STORED:
             storage.put(DEFINITIONS, entry.key, entry.copy())
@@ -243,7 +244,19 @@ class Cluster:
                 last = error
             if asyncio.get_running_loop().time() > end:
                 raise AssertionError(f"not in {deadline} s: {check.__qualname__}") from last
-            await asyncio.sleep(0.01)
+            await self._changed(0.01, at_most=0.1)
+
+    async def _changed(self, interval: float, *, at_most: float) -> None:
+        """Wait until something was written, or some seconds have passed; look now and then.
+
+        Requests in between would answer the same, and are most of what a waiting test costs.
+        """
+        end = asyncio.get_running_loop().time() + at_most
+        revision = self.storage.revision
+        while True:
+            await asyncio.sleep(interval)
+            if self.storage.revision != revision or asyncio.get_running_loop().time() >= end:
+                return
 
     async def until_phase(self, name: str, phase: str, **wanted: str) -> dict[str, Any]:
         """Wait until a job is in a phase, and its status contains the given texts."""
@@ -453,7 +466,7 @@ class Cluster:
                             grace_period=0,
                             uid=pod["metadata"]["uid"],
                         )
-            await asyncio.sleep(0.02)
+            await self._changed(0.02, at_most=1)
 
 
 def _stays(pod: dict[str, Any]) -> bool:

@@ -90,6 +90,33 @@ def test_deep_values_become_null(depth: int) -> None:
     assert (b"null" in shallow(data)) == (depth > MAX_DEPTH - 3)
 
 
+def _depth(document: object) -> int:
+    if isinstance(document, dict):
+        document = list(document.values())
+    if not isinstance(document, list):
+        return 0
+    return 1 + max(map(_depth, document), default=0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(MAX_DEPTH - 9, MAX_DEPTH + 1),
+    st.sampled_from(['"', "]", "\\", '"]', '\\"]"', "[{" * 200, "}]" * 200]),
+    JSON,
+)
+def test_the_depth_is_that_of_lists_and_objects(levels: int, text: str, beside: object) -> None:
+    """Brackets, quotes and backslashes in texts do not count."""
+    document: object = [text, beside, {text: text}]
+    for level in range(levels):
+        document = [text, document, text] if level % 2 else {text: document}
+    data = json.dumps(document)
+    if _depth(document) > MAX_DEPTH:
+        with pytest.raises(UndecodableError, match="nested too deeply"):
+            decode_json(data)
+    else:
+        assert decode_json(data) == document
+
+
 def test_one_deep_object_hides_no_others() -> None:
     """A cache reads the others of the list, and goes on after the event."""
     decoder = ViewDecoder(PODS, AnyObject)

@@ -97,6 +97,9 @@ def decode_base64(text: str | bytes, *, url: bool = False, padded: bool = True) 
         raise UndecodableError(f"it is not base64: {error}") from None
 
 
+_ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -127,7 +130,16 @@ def _is_deep(data: bytes | str | msgspec.Raw) -> bool:
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     if len(text) > _SEARCHED or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return False
-    return any(level > MAX_DEPTH for level, _, _ in _brackets(text))
+    without_escapes = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_of_texts = b"".join(without_escapes.split(b'"')[::2])
+    brackets = outside_of_texts.translate(_ONE_KIND_OF_BRACKET, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):  # each round takes the innermost level out of every branch
+        rest = brackets.replace(b"[]", b"")
+        if len(rest) == len(brackets):
+            break
+        brackets = rest
+    # What is left is too deep, or no JSON.
+    return bool(brackets) and any(level > MAX_DEPTH for level, _, _ in _brackets(text))
 
 
 def _brackets(data: bytes) -> Iterator[tuple[int, bool, re.Match[bytes]]]:
