@@ -111,20 +111,29 @@ class Policies:
             assert answer.code == 201, f"{server.name}: {answer.text}"
 
     async def create_all(self) -> None:
-        """Create everything, and wait until the real server knows the last binding."""
+        """Create everything, and wait until the real server knows the last of each kind.
+
+        It watches roles and bindings, of namespaces and of the cluster, each by itself.
+        """
         for number in range(ROLES):
             await self.create(*self.role(f"role-{self.run}-{number}"))
         self.roles.append(("ClusterRole", "", f"missing-{self.run}"))
         for number in range(BINDINGS):
             await self.create(*self.binding(f"binding-{self.run}-{number}"))
-        last = f"last-{self.run}"
-        rules = [{"verbs": ["get"], "nonResourceURLs": [f"/{last}"]}]
-        await self.create(_path("clusterroles", ""), _object("ClusterRole", last, rules=rules))
-        reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": last}
+        await self.create_last("Role", self.namespaces[0])
+        await self.create_last("ClusterRole", "")
+
+    async def create_last(self, kind: str, namespace: str) -> None:
+        """Create a role and its binding for a user of their own, and wait until they count."""
+        last = f"last-{self.run}-{kind.lower()}"
+        rules = [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
+        await self.create(_path(f"{kind.lower()}s", namespace), _object(kind, last, rules=rules))
+        reference = {"apiGroup": GROUP, "kind": kind, "name": last}
         who = [{"kind": "User", "name": last, "apiGroup": GROUP}]
-        bound = _object("ClusterRoleBinding", last, roleRef=reference, subjects=who)
-        await self.create(_path("clusterrolebindings", ""), bound)
-        question = {"user": last, "nonResourceAttributes": {"verb": "get", "path": f"/{last}"}}
+        bound = _object(f"{kind}Binding", last, roleRef=reference, subjects=who)
+        await self.create(_path(f"{kind.lower()}bindings", namespace), bound)
+        asked = {"verb": "get", "resource": "pods", "namespace": namespace}
+        question = {"user": last, "resourceAttributes": asked}
         async with asyncio.timeout(DEADLINE):
             while not (await _decision(self.pair.real, question))["allowed"]:
                 await asyncio.sleep(0.05)
