@@ -118,6 +118,9 @@ SITUATIONS = {
     "no-environment": made("c", image="example.com/nobody/knows:1"),
     "image-name": made("c", image="Not/An Image"),
     "image-never-pulled": made("c", image="traincrew/mxnet:0.1.0", imagePullPolicy="Never"),
+    "no-output": made(
+        "c", command=shell("for i in $(seq 12); do echo epoch $i; sleep 0.3; done; sleep 600")
+    ),
     "missing-key": made(
         "c",
         env=[{"name": "A", SOURCE: {"configMapKeyRef": {"name": "settings", "key": "lr"}}}],

@@ -1,6 +1,7 @@
 // The numbers behind the curves: run by suites/page/test_code.py.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
@@ -87,6 +88,17 @@ test("what is rarely said is not missed soon, and little says nothing about what
   quiet.note(every(1, 0, 5), 4);
   assert.equal(quiet.since(500), null);
 });
+
+for (const { name, starts, gaps, seconds, usual } of JSON.parse(readFileSync("quiet.json", "utf8"))) {
+  test(`as in a terminal: ${name}`, () => {
+    const times = gaps.reduce((all, gap) => [...all, all[all.length - 1] + gap], [starts]);
+    const quiet = new Quiet();
+    quiet.clear(starts);
+    quiet.note(times, times[times.length - 1]);
+    const found = quiet.since(times[times.length - 1] + seconds);
+    assert.equal(found === null ? null : Math.round(found.usual), usual);
+  });
+}
 
 test("clocks of cluster and browser may differ; the history of a log says nothing about that", () => {
   const quiet = new Quiet();

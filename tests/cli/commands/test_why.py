@@ -43,6 +43,24 @@ async def test_workers_at_the_rendezvous(commands: Commands) -> None:
     assert result.stdout.startswith("ElasticJob digits ")
 
 
+async def test_logs_of_a_running_job_that_cannot_be_read(commands: Commands) -> None:
+    """Nothing is said of its output; a right that is missing is named."""
+    cluster = commands.cluster
+    await cluster.start_operator()
+    await cluster.create(job("digits"))
+    await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+    for code in (500, 404):
+        commands.refuse("traincrew-why", "/log?", code=code, message="the node is away")
+        result = await commands("why", "digits")
+        assert result.stdout.startswith("ChainerJob digits is running")
+        assert result.stderr == ""
+    commands.refuse("traincrew-why", "/log?")
+    result = await commands("why", "digits")
+    assert result.stdout.startswith("ChainerJob digits is running")
+    assert "the right to get pods/log in namespace default is missing" in result.stderr
+
+
 async def test_rights_that_are_missing_are_named(commands: Commands) -> None:
     cluster = commands.cluster
     await cluster.create(job("digits"))

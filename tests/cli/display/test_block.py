@@ -1,5 +1,6 @@
 """The block at the bottom of a terminal: roles, and how far a job is."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from cli.builders import condition, job, pod, running, workload
@@ -148,3 +149,26 @@ def test_a_warning_of_reports_that_do_not_advance_stays() -> None:
     assert rows(view, 61.2)[0] == "digits  Running, warning  1:01  master 1/1  ws0 0/2"
     view.job(chainer(), 62)
     assert rows(view, 63)[0] == "digits  Running  1:03  master 1/1  ws0 0/2"
+
+
+def test_a_program_that_writes_nothing_is_quiet_and_no_time_is_estimated() -> None:
+    began = 1_800_000_000.0
+    view = TerminalView(started=began)
+    view.follow("ChainerJob", "default", "digits", 0.0)
+    view.job(chainer(), 0.1)
+    add_master(view)
+    for second in range(20):
+        at = began + second
+        stamp = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}Z"
+        view.log(f"uid-{MASTER}", "chainer", f"epoch {second + 1}/40", stamp=stamp, now=at)
+    assert "left" in rows(view, 20)[1]
+    assert rows(view, 64)[1].endswith("50%  no output for 45 s (usually every second)")
+    assert [line.text for line in view.silences(64)] == [
+        "digits: no output for 45 s (usually every second)"
+    ]
+    assert view.silences(70) == []  # once
+    view.log(f"uid-{MASTER}", "chainer", "epoch 21/40", stamp=stamp, now=began + 71)
+    assert view.silences(72) == []
+    assert "left" in rows(view, 72)[1]
+    view.job(chainer(phase="Restarting"), 73)
+    assert "no output" not in " ".join(rows(view, 200))

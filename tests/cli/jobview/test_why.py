@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from traincrew.cli.display.objects import Event, Job, Pod, Progress, Workload, decode
+from traincrew.cli.display.quiet import Output
 from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.plan.kinds import KINDS
@@ -32,7 +33,8 @@ def failed(reason: str, message: str = "it failed") -> list[Any]:
 
 
 def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: int = 1,
-        created: str = CREATED, deleted: str | None = None, message: str = "") -> Job:  # fmt: skip
+        created: str = CREATED, deleted: str | None = None, message: str = "",
+        progress: Any = None) -> Job:  # fmt: skip
     return decode(
         {
             "kind": "ChainerJob",
@@ -51,6 +53,7 @@ def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: in
                 "phase": "Created" if conditions else "",
                 "reason": "WaitingForWorkers" if conditions else "",
                 "message": message or ("0/2 workers ready" if conditions else ""),
+                "progress": progress,
             },
         },
         Job,
@@ -491,6 +494,21 @@ JOBS = {
     "fewer-workers": job([*RUNNING, condition("Fitted", reason="WorkersGivenUp")]),
     "starting": job(WAITING),
 }
+
+
+def test_programs_that_write_nothing_any_more() -> None:
+    output = Output()
+    for second in range(12):
+        output.note(f"2026-01-01T00:08:{second:02}.5Z", NOW.timestamp())
+    found = why(job(RUNNING), outputs={POD: output})
+    assert found.cause == "no-output"
+    assert "has written no output for 1 min 48 s (usually every second). It may hang" in found.text
+    assert found.evidence[0] == (
+        f"the last line of pod {POD} was written at 2026-01-01T00:08:11.5Z"
+    )
+    assert "traincrew logs digits" in found.fix
+    reports = job(RUNNING, progress={"lastUpdateTime": "2026-01-01T00:09:55Z"})
+    assert why(reports, outputs={POD: output}).cause == "running"
 
 
 @pytest.mark.parametrize("cause", JOBS)

@@ -28,7 +28,7 @@ def block(view: TerminalView, now: float) -> tuple[Row, ...]:
             continue
         rows.append(_headline(view, job, now))
         if job.finished is None:
-            found = progress_line(job, view.reading_of(job), now)
+            found = progress_line(job, view.reading_of(job), now, view.silence_of(job, now))
             if words := found.words():
                 # As wide at 3% as at 100%.
                 first = words[0] if found.done is None else words[0].rjust(len("100%"))

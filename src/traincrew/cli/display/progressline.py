@@ -16,6 +16,7 @@ from traincrew.cli.display.text import clock, one_line
 
 if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
+    from traincrew.cli.display.quiet import Silence
     from traincrew.cli.display.records import JobRecord
 
 __all__ = ["ProgressLine", "progress_line"]
@@ -38,19 +39,23 @@ class ProgressLine(NamedTuple):
         left: Seconds that are left, if known.
         estimated: Whether `left` is derived from the time that has passed.
         metrics: Values by name, as they are shown.
+        silence: Why no time is estimated, if its programs have written nothing for too long.
     """
 
     done: float | None
     left: float | None
     estimated: bool
     metrics: dict[str, str]
+    silence: Silence | None = None
 
     def words(self) -> tuple[str, ...]:
         """Return percentage, time left, metrics and throughput, the most important ones first."""
         words = []
         if self.done is not None:
             words.append(f"{math.floor(self.done * 100 + 1e-6)}%")
-        if self.left:
+        if self.silence is not None:
+            words.append(self.silence.words())
+        elif self.left:
             words.append(f"{'~' if self.estimated else ''}{clock(self.left)} left")
         shown = {
             name: value for name, value in self.metrics.items() if name.lower() not in COUNTERS
@@ -62,13 +67,16 @@ class ProgressLine(NamedTuple):
         return (*words, *[*others[:2], *throughput, *others[2:]][:MOST_METRICS])
 
 
-def progress_line(job: JobRecord, reading: Reading | None, now: float) -> ProgressLine:
+def progress_line(
+    job: JobRecord, reading: Reading | None, now: float, silence: Silence | None = None
+) -> ProgressLine:
     """Return how far a job is.
 
     Args:
         job: The job, with its newest report.
         reading: What its program has printed, if that is read.
         now: Seconds since the start of this command.
+        silence: For how long its programs have written nothing, if that is too long.
     """
     done: float | None = None
     remaining: float | None = None
@@ -90,7 +98,7 @@ def progress_line(job: JobRecord, reading: Reading | None, now: float) -> Progre
     estimated = remaining is None and done is not None and 0 < done < 1
     if estimated and done is not None:
         remaining = (now - job.started) * (1 - done) / done
-    return ProgressLine(done, remaining, estimated, metrics)
+    return ProgressLine(done, remaining, estimated, metrics, silence)
 
 
 def _value(text: str) -> str:

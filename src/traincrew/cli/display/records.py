@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from traincrew.cli.display.quiet import Output
 from traincrew.cli.display.text import PodState, Tone
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class PodRecord:
         self.failure: Failure | None = None
         """The pod's last own failure."""
         self.tails: dict[str, deque[str]] = {}
+        self.output = Output()
         self.reading: Reading | None = None
         """What its program has printed of its progress."""
 
@@ -100,6 +102,8 @@ class JobRecord:
         self.reported: Progress | None = None
         self.reported_at = 0.0
         """When this command has seen this report, in seconds since the start."""
+        self.is_quiet = False
+        """Whether a line has said that it writes nothing."""
         self.tenths = -1
         """Tenths of the training that a line has reported as done."""
 

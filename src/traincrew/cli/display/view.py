@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from traincrew.cli.display.failures import explaining, failure_of, kind_of, missing_script
 from traincrew.cli.display.metrics import MetricReader, merged
 from traincrew.cli.display.progressline import progress_line
+from traincrew.cli.display.quiet import silence_of
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
+    from traincrew.cli.display.quiet import Silence
 
 TAIL_LINES = 150
 """Number of log lines kept per container, to show them again if it fails.
@@ -54,16 +56,24 @@ class TerminalView:
     Args:
         verbose: Also show the intermediate steps of every pod, and Normal events.
         colour: Keep the colours in the output of programs.
-        progress: Have a line for each tenth of the training that is reported as done: for outputs
-            without a block that shows it all the time.
+        progress: Have a line for each tenth of the training that is reported as done, and one
+            when the programs write nothing any more: for outputs without a block that shows it all
+            the time.
+        started: When this command was started, in seconds since 1970.
     """
 
     def __init__(
-        self, *, verbose: bool = False, colour: bool = False, progress: bool = False
+        self,
+        *,
+        verbose: bool = False,
+        colour: bool = False,
+        progress: bool = False,
+        started: float = 0.0,
     ) -> None:
         self.verbose = verbose
         self.colour = colour
         self.progress = progress
+        self.started = started
         self.jobs: list[JobRecord] = []
         self.pods: dict[str, PodRecord] = {}
         self.pods_known = True
@@ -239,11 +249,23 @@ class TerminalView:
         self.pulling[image] = message
         return [Line(f"image {image}: {message}", "busy", at=now)]
 
-    def log(self, uid: str, container: str, text: str) -> list[Line]:
-        """Record one line of a container's log."""
+    def log(
+        self, uid: str, container: str, text: str, *, stamp: str = "", now: float = 0.0
+    ) -> list[Line]:
+        """Record one line of a container's log.
+
+        Args:
+            uid: Of the pod.
+            container: Its name.
+            text: The line.
+            stamp: Its time, as the API server sends it; empty if it is not known.
+            now: When it was read, in seconds since 1970.
+        """
         record = self.pods.get(uid)
         if record is None:
             return []
+        if stamp:
+            record.output.note(stamp, now)
         shown = clean(text, colour=self.colour)
         if shown is None:
             return []
@@ -295,6 +317,24 @@ class TerminalView:
         known = [(record, record.pod, record.failure) for record in self.pods_of(job)]
         found = explaining(kind_of(job.job), job.job, known)
         return found if found is not None and found.failure is not None else None
+
+    def silence_of(self, job: JobRecord, now: float) -> Silence | None:
+        """Return for how long the programs of a running job have written nothing, if too long."""
+        if job.finished is not None or job.phase != "Running":
+            return None
+        pods = [each for each in self.pods_of(job) if each.state.word == "running"]
+        reported = None if job.reported is None else self.started + job.reported_at
+        return silence_of([each.output for each in pods], self.started + now, reported)
+
+    def silences(self, now: float) -> list[Line]:
+        """Return a line for each job whose programs write nothing any more, once."""
+        lines = []
+        for job in self.jobs:
+            found = self.silence_of(job, now)
+            if found is not None and not job.is_quiet:
+                lines.append(Line(f"{job.name}: {found.words()}", "busy", at=now))
+            job.is_quiet = found is not None
+        return lines
 
     def reading_of(self, job: JobRecord) -> Reading | None:
         """Return what the program of a job that printed last has printed of its progress."""

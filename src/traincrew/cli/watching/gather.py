@@ -14,6 +14,7 @@ from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Facts
 from traincrew.cli.watching.jobwatch import listed
 from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.outputs import outputs_of
 from traincrew.cli.watching.rights import missing_right
 from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.objects import View
@@ -78,6 +79,13 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         optional(NODES, Node),
         optional(RESOURCE_QUOTAS, Quota),
     )
+    outputs = {}
+    ends = ("Succeeded", "Failed", "Suspended")
+    if job.status.true("Running") is not None and not any(map(job.status.true, ends)):
+        try:
+            outputs = await outputs_of(client, pods or [])
+        except ForbiddenError as error:
+            notes.append(missing_right("get", PODS, namespace, "log", error=error))
     facts = Facts(
         kind=served.kind,
         job=job,
@@ -88,6 +96,7 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         children=[*(jobs or []), *(sets or [])],
         nodes=nodes,
         quotas=quotas,
+        outputs=outputs,
     )
     return Gathered(facts, notes)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 3.0
 STATUS_EVERY_SECONDS = 0.5
+SILENCE_EVERY_SECONDS = 5.0
 """How often the block is drawn while nothing changes but the time."""
 BLOCK_SECONDS = 0.05
 """Shortest time between two drawings of the block: each looks at every pod."""
@@ -81,7 +82,9 @@ class Live:
         self.console = Console(
             stream, colour=colour, live=self.live, on_broken=interrupt.reader_left
         )
-        self.view = TerminalView(verbose=verbose, colour=colour, progress=not self.live)
+        self.view = TerminalView(
+            verbose=verbose, colour=colour, progress=not self.live, started=time.time()
+        )
         self.logs = Logs(self.view, self.console, tail, self._log_refused)
         self.running = asyncio.Event()
         """Set when a job runs for the first time."""
@@ -181,11 +184,14 @@ class Live:
         self._request_block()
         while not self.view.finished:
             self._changed.clear()
+            every = STATUS_EVERY_SECONDS if self.live else SILENCE_EVERY_SECONDS
             try:
-                async with asyncio.timeout(STATUS_EVERY_SECONDS if self.live else None):
+                async with asyncio.timeout(every):
                     await self._changed.wait()
             except TimeoutError:
                 self._request_block()
+                if not self.live:
+                    self.console.show(self.view.silences(self.now()))
         if self.live:
             self._redraw.now()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from traincrew.cli.watching.follow import LogFollower, Position
@@ -75,9 +76,12 @@ class Logs:
     def _start(self, client: Client, pod: Pod, container: str) -> None:
         uid = pod.metadata.uid
         known = self.read.get((uid, container))
+        position = known or self._begin()
 
         def deliver(text: str) -> None:
-            self._console.show(self._view.log(uid, container, text))
+            stamp = position.since or ""
+            lines = self._view.log(uid, container, text, stamp=stamp, now=time.time())
+            self._console.show(lines)
 
         follower = LogFollower(
             client,
@@ -85,7 +89,7 @@ class Logs:
             container,
             deliver,
             self._console.room,
-            position=known or self._begin(),
+            position=position,
             earlier=self._tail is None and known is None,
             tail=self._tail,
             timestamps=self._timestamps,

@@ -17,6 +17,7 @@ from traincrew.cli.jobview.why import (
     ending,
     placing,
     queues,
+    silent,
     starting,
     together,
 )
@@ -341,6 +342,8 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
         return replace(stalled, evidence=(*stalled.evidence, quoted))
     if (over := ending.failing(facts)) is not None:
         return replace(over, evidence=(*over.evidence, quoted))
+    if (hangs := silent.silent(facts)) is not None:
+        return replace(hangs, evidence=(*hangs.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview.model import event_filter, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
+    from traincrew.cli.display.quiet import Output
     from traincrew.cli.jobview.objects import Node, Quota
     from traincrew.plan.shared.kind import PlannedKind
 
@@ -53,6 +55,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         children: Its Jobs and StatefulSets.
         nodes: The nodes; None if they may not be read.
         quotas: The quotas of its namespace; None if they may not be read.
+        outputs: What its running pods have written, by name; empty if not all of it is known.
     """
 
     kind: PlannedKind
@@ -64,6 +67,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     children: Sequence[Workload] = ()
     nodes: Sequence[Node] | None = None
     quotas: Sequence[Quota] | None = None
+    outputs: Mapping[str, Output] = msgspec.field(default_factory=dict)
 
     @property
     def title(self) -> str:

@@ -1,4 +1,5 @@
 // Whether a program has said nothing for longer than it usually does. Nothing here draws.
+// Terminals have the same rule: display/quiet.py.
 
 const KEPT = 200;
 const FEWEST = 10;
@@ -6,6 +7,10 @@ const FEWEST = 10;
 const SHORTEST = 30;
 /** How many times the usual pause is too long. */
 const FACTOR = 10;
+/** How many times the longest pause is too long. */
+const LONGER = 2;
+/** Seconds within which lines are written together, as the metrics of one step. */
+const AT_ONCE = 0.1;
 /** Seconds after the beginning in which lines may be old: the history of the log. */
 const HISTORY = 2;
 const MOST_DELAY = 10;
@@ -48,8 +53,11 @@ export class Quiet {
     const last = times[times.length - 1];
     if (last === undefined || times.length < FEWEST) return null;
     const gaps = times.slice(1).map((time, index) => time - /** @type {number} */ (times[index])).sort((a, b) => a - b);
-    const usual = /** @type {number} */ (gaps[gaps.length >> 1]);
+    const apart = gaps.filter((gap) => gap >= AT_ONCE);
+    const pauses = apart.length > 0 ? apart : gaps;
+    const usual = /** @type {number} */ (pauses[pauses.length >> 1]);
+    const longest = /** @type {number} */ (pauses[pauses.length - 1]);
     const seconds = now - last - this.behind;
-    return seconds > Math.max(SHORTEST, FACTOR * usual) ? { seconds, usual } : null;
+    return seconds > Math.max(SHORTEST, FACTOR * usual, LONGER * longest) ? { seconds, usual } : null;
   }
 }
