@@ -11,8 +11,13 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-Shared = Annotated[str, Meta(extra={"shared": True})]
-"""A string that repeats in many objects; a cache keeps one copy of each distinct value."""
+SHARED = Meta(extra={"shared": True})
+"""Marks what repeats in many objects: a cache keeps one copy of each distinct value.
+
+That is a string, or a tuple or struct of values that can be hashed.
+"""
+Shared = Annotated[str, SHARED]
+"""A string that repeats in many objects."""
 
 
 class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
@@ -39,7 +44,7 @@ class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: dict[str, Shared] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    owner_references: list[OwnerReference] = field(default_factory=list)
+    owner_references: Annotated[tuple[OwnerReference, ...], SHARED] = ()
     creation_timestamp: Shared = ""
     deletion_timestamp: str | None = None
 

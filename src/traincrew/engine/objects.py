@@ -14,8 +14,13 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct, field
 
-Shared = Annotated[str, Meta(extra={"shared": True})]
-"""A string that many objects repeat; the cache keeps one copy of each distinct value."""
+SHARED = Meta(extra={"shared": True})
+"""Marks what many objects repeat: the cache keeps one copy of each distinct value.
+
+That is a string, or a tuple or struct of values that can be hashed.
+"""
+Shared = Annotated[str, SHARED]
+"""A string that many objects repeat."""
 
 
 class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
@@ -45,7 +50,7 @@ class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
     resource_version: str = ""
     generation: int = 0
     labels: dict[str, Shared] = field(default_factory=dict)
-    owner_references: list[OwnerReference] = field(default_factory=list)
+    owner_references: Annotated[tuple[OwnerReference, ...], SHARED] = ()
     creation_timestamp: Shared = ""
     deletion_timestamp: str | None = None
 

@@ -13,7 +13,7 @@ from traincrew.engine.objects import AnyObject, FullObjectMeta, OwnerReference, 
 def make(
     namespace: str, name: str, owners: tuple[str, ...] = (), color: str = "", version: str = "1"
 ) -> AnyObject:
-    references = [OwnerReference(uid=uid, kind="Job", name=uid) for uid in owners]
+    references = tuple(OwnerReference(uid=uid, kind="Job", name=uid) for uid in owners)
     return AnyObject(
         metadata=FullObjectMeta(
             namespace=namespace,
@@ -61,8 +61,8 @@ def test_the_controller_owner_is_the_reference_with_controller_true() -> None:
     plain = OwnerReference(uid="1", kind="A", name="a")
     controlling = OwnerReference(uid="2", kind="B", name="b", controller=True)
 
-    assert controller_of(AnyObject(metadata=FullObjectMeta(owner_references=[plain]))) is None
-    owned = AnyObject(metadata=FullObjectMeta(owner_references=[plain, controlling]))
+    assert controller_of(AnyObject(metadata=FullObjectMeta(owner_references=(plain,)))) is None
+    owned = AnyObject(metadata=FullObjectMeta(owner_references=(plain, controlling)))
     assert controller_of(owned) is controlling
 
 

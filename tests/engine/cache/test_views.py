@@ -1,7 +1,7 @@
 """Typed views: what they hold, share, and tolerate."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from traincrew.engine.cache import Store, ViewDecoder
 from traincrew.engine.cache.sharing import adopt, sharer
 from traincrew.engine.objects import (
+    SHARED,
     AnyObject,
     MetadataOnly,
     ObjectMeta,
@@ -83,6 +84,55 @@ def test_repeated_strings_are_interned() -> None:
     assert one.note is not two.note
 
 
+class Part(Struct, frozen=True, gc=False):
+    """A part that many objects have in common."""
+
+    image: Shared = ""
+    names: tuple[str, ...] = ()
+
+
+class Whole(Struct, frozen=True, gc=False):
+    """An object with shared parts."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: Annotated[Part, SHARED] = field(default_factory=Part)
+    parts: Annotated[tuple[Part, ...], SHARED] = ()
+
+
+def test_equal_parts_are_one() -> None:
+    share = sharer(Whole)
+
+    def made(number: int) -> Whole:
+        found = Whole(spec=Part(f"image-{number}", ("a", "b")), parts=(Part(f"image-{number}"),))
+        share(found)
+        return found
+
+    one, two, other = made(1), made(1), made(2)
+    assert one.spec is two.spec
+    assert one.parts is two.parts
+    assert one.spec is not other.spec
+    assert other.spec == Part("image-2", ("a", "b"))
+    assert one.spec.image is two.spec.image
+
+
+def test_parts_that_were_not_seen_for_long_are_forgotten() -> None:
+    """What is remembered is bounded, however many objects differ."""
+    share = sharer(Whole)
+    first = Whole(spec=Part("first"))
+    share(first)
+    for number in range(5000):
+        share(Whole(spec=Part(f"other-{number}")))
+    still = Whole(spec=Part("first"))
+    share(still)
+    assert still.spec is first.spec  # one generation later
+    for number in range(10_000):
+        share(Whole(spec=Part(f"another-{number}")))
+    late = Whole(spec=Part("first"))
+    share(late)
+    assert late.spec is not first.spec
+    assert late.spec == first.spec
+
+
 def test_an_updated_object_shares_what_did_not_change() -> None:
     decoder = ViewDecoder(PODS, Pod)
     old = decoder.object(json.dumps(POD).encode())
@@ -97,7 +147,7 @@ def test_an_updated_object_shares_what_did_not_change() -> None:
     other = decoder.object(json.dumps(changed).encode())
     adopt(other, old)
     assert other.metadata.labels == {"app": "other"}
-    assert other.metadata.owner_references == []
+    assert other.metadata.owner_references == ()
 
 
 def test_types_with_nothing_to_share() -> None:

@@ -25,7 +25,7 @@ def pod(uid: str, created: str = EARLY, restarts: int = 0, *, failed: bool = Fal
         metadata=ObjectMeta(name=f"pod-{uid}", uid=uid, creation_timestamp=created),
         status=PodStatusView(
             phase="Failed" if failed else "Running",
-            container_statuses=[ContainerStatus(restart_count=restarts)],
+            container_statuses=(ContainerStatus(restart_count=restarts),),
         ),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from traincrew.engine.cache.reflector import LONGEST_RETRY, Reflector
-from traincrew.engine.cache.sharing import adopt, sharer
+from traincrew.engine.cache.sharing import adopt
 from traincrew.engine.cache.store import Indexer, Store
 from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
@@ -118,7 +118,6 @@ class Informer(Generic[T]):
         """True while handlers are called for objects of a list and not for live changes."""
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
-        self._share = sharer(type)
         self._log = get_logger(resource=resource.plural)
         self._reflector: Reflector[T] = Reflector(
             client,
@@ -210,7 +209,6 @@ class Informer(Generic[T]):
         metadata = obj.metadata
         old = self.store.get(metadata.namespace, metadata.name)
         if old is None:
-            self._share(obj)
             self.store.put(obj)
             self._notify(None, obj)
             return

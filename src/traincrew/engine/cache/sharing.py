@@ -1,7 +1,8 @@
 """Keep one copy of values that thousands of cached objects repeat.
 
-Fields annotated `objects.Shared` are interned when an object enters a cache. An updated object
-reuses what did not change from its predecessor, which costs a comparison instead of a walk
+Fields marked as `objects.SHARED` are replaced by an equal value that is there already when an
+object enters a cache: strings, and whole parts such as the spec of the pods of one job. An updated
+object reuses what did not change from its predecessor, which costs a comparison instead of a walk
 through all fields, and lets indices compare owners by identity.
 """
 
@@ -21,6 +22,35 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import HasMetadata
 
 
+_REMEMBERED = 4096
+"""Parts of one type among which an equal one is found: those seen last, twice as many at most.
+
+Objects that are alike come together: pods of a job, pages of a list.
+"""
+
+
+class _Recent:
+    """Returns the first one of equal values, among those that were seen lately."""
+
+    __slots__ = ("_before", "_now", "_walk")
+
+    def __init__(self, walk: Callable[[Any], Any] | None) -> None:
+        self._walk = walk
+        self._now: dict[Any, Any] = {}
+        self._before: dict[Any, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        found = self._now.get(value)
+        if found is None:
+            found = self._before.get(value)
+            if found is None:
+                found = value if self._walk is None else self._walk(value)
+            if len(self._now) >= _REMEMBERED:
+                self._before, self._now = self._now, {}
+            self._now[found] = found
+        return found
+
+
 def adopt(obj: HasMetadata, old: HasMetadata) -> None:
     """Make an updated object reuse the metadata of its predecessor where it is equal."""
     new, before = obj.metadata, old.metadata
@@ -33,7 +63,7 @@ def adopt(obj: HasMetadata, old: HasMetadata) -> None:
 
 @cache  # inspecting a type costs more than starting its watch
 def sharer(type: type[msgspec.Struct]) -> Callable[[Any], None]:  # noqa: A002
-    """Return a function that interns all `objects.Shared` strings inside an object of this type."""
+    """Return a function that shares all `objects.SHARED` parts of an object of this type."""
     walk = _compile(inspect.type_info(type), {})
 
     def share(obj: Any) -> None:
@@ -44,16 +74,24 @@ def sharer(type: type[msgspec.Struct]) -> Callable[[Any], None]:  # noqa: A002
 
 
 def _compile(info: inspect.Type, seen: dict[type, Any]) -> Callable[[Any], Any] | None:
-    """Return a function that interns the strings in a value; ``None`` if none are shared."""
+    """Return a function that shares the parts of a value; ``None`` if none are shared.
+
+    It returns the value itself, or the one to put in its place.
+    """
     if isinstance(info, inspect.Metadata):
-        if (info.extra or {}).get("shared"):
-            return intern
-        return _compile(info.type, seen)
+        if not (info.extra or {}).get("shared"):
+            return _compile(info.type, seen)
+        return (
+            intern if isinstance(info.type, inspect.StrType) else _Recent(_compile(info.type, seen))
+        )
     if isinstance(info, inspect.UnionType):
         return _compile_optional(info, seen)
     if isinstance(info, inspect.ListType):
         item = _compile(info.item_type, seen)
         return _in_list(item) if item else None
+    if isinstance(info, inspect.VarTupleType):
+        item = _compile(info.item_type, seen)
+        return _in_tuple(item) if item else None
     if isinstance(info, inspect.DictType):
         value = _compile(info.value_type, seen)
         return _in_dict(value) if value else None
@@ -100,6 +138,13 @@ def _in_list(walk: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return values
 
     return walk_list
+
+
+def _in_tuple(walk: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def walk_tuple(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(walk, values)) if values else values
+
+    return walk_tuple
 
 
 def _in_dict(walk: Callable[[Any], Any]) -> Callable[[Any], Any]:

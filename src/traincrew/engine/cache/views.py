@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import force_setattr
 
+from traincrew.engine.cache.sharing import sharer
 from traincrew.engine.decoding import shallow
 from traincrew.engine.objects import HasMetadata
 
@@ -85,6 +86,7 @@ class ViewDecoder(Generic[T]):
         self._raw_list = msgspec.json.Decoder(_RawList)
         self._bookmark = msgspec.json.Decoder(Bookmark)
         self._finish = _finisher(resource, type)
+        self._share = sharer(type)
 
     def event(self, line: bytes) -> tuple[str, T | Raw]:
         """Decode one line of a watch.
@@ -103,8 +105,7 @@ class ViewDecoder(Generic[T]):
         if event.type in {"BOOKMARK", "ERROR"}:
             raw = _decode(self._raw_event, line)
             return raw.type, raw.object
-        if self._finish is not None:
-            self._finish(event.object)
+        self._complete(event.object)
         return event.type, event.object
 
     def object(self, raw: Raw | bytes) -> T:
@@ -117,8 +118,7 @@ class ViewDecoder(Generic[T]):
             obj = _decode(self._object, raw)
         except msgspec.ValidationError:
             obj = msgspec.convert(_without_nulls(_decode(_ANYTHING, raw)), self.type)
-        if self._finish is not None:
-            self._finish(obj)
+        self._complete(obj)
         return obj
 
     def page(self, body: bytes) -> tuple[list[T], list[Raw], ListMeta]:
@@ -132,10 +132,15 @@ class ViewDecoder(Generic[T]):
         except msgspec.ValidationError:
             raw = _decode(self._raw_list, body)
             return [], raw.items or [], raw.metadata
-        if self._finish is not None:
-            for item in page.items:
-                self._finish(item)
+        for item in page.items:
+            self._complete(item)
         return page.items, [], page.metadata
+
+    def _complete(self, obj: T) -> None:
+        """Fill in what a list leaves out; share what others have, at once, or a list needs more."""
+        if self._finish is not None:
+            self._finish(obj)
+        self._share(obj)
 
     def bookmark(self, raw: Raw) -> Bookmark:
         """Decode the object of a bookmark."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from msgspec import field
 
-from traincrew.api.meta import ObjectMeta, Shared, View
+from traincrew.api.meta import SHARED, ObjectMeta, Shared, View
 
 
 class ChildView(View, frozen=True, gc=False, kw_only=True):
@@ -207,9 +207,9 @@ class PodSpecView(View, frozen=True, gc=False, kw_only=True):
 
     node_name: Shared = ""
     scheduler_name: Shared = ""
-    containers: list[ContainerView] = field(default_factory=list)
-    init_containers: list[ContainerView] = field(default_factory=list)
-    volumes: list[VolumeView] = field(default_factory=list)
+    containers: tuple[ContainerView, ...] = ()
+    init_containers: tuple[ContainerView, ...] = ()
+    volumes: tuple[VolumeView, ...] = ()
     restart_policy: Shared = "Always"
     active_deadline_seconds: int | None = None
 
@@ -220,15 +220,15 @@ class PodStatusView(View, frozen=True, gc=False, kw_only=True):
     phase: Shared = "Pending"
     reason: Shared = ""
     message: str = ""
-    conditions: list[PodCondition] = field(default_factory=list)
-    init_container_statuses: list[ContainerStatus] = field(default_factory=list)
-    container_statuses: list[ContainerStatus] = field(default_factory=list)
+    conditions: Annotated[tuple[PodCondition, ...], SHARED] = ()
+    init_container_statuses: Annotated[tuple[ContainerStatus, ...], SHARED] = ()
+    container_statuses: Annotated[tuple[ContainerStatus, ...], SHARED] = ()
 
 
 class ObservedPod(ChildView, frozen=True, gc=False, kw_only=True):
     """A pod of the job, owned by it or by its Job or StatefulSet."""
 
-    spec: PodSpecView = field(default_factory=PodSpecView)
+    spec: Annotated[PodSpecView, SHARED] = field(default_factory=PodSpecView)
     status: PodStatusView = field(default_factory=PodStatusView)
 
     @property

@@ -33,7 +33,7 @@ class Item(Struct, frozen=True):
         return self.metadata.uid
 
     @property
-    def owners(self) -> list[OwnerReference]:
+    def owners(self) -> tuple[OwnerReference, ...]:
         """Its owner references."""
         return self.metadata.owner_references
 
