@@ -21,7 +21,7 @@ VIEWS: list[type[msgspec.Struct]] = sorted(
 def cached(view: type[msgspec.Struct], document: object) -> msgspec.Struct:
     """A view as it is in a cache, every string of which was new."""
     decoded = msgspec.json.decode(msgspec.json.encode(document), type=view)
-    sharer(view)(decoded)
+    sharer(view).whole(decoded)
     return decoded
 
 

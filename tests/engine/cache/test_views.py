@@ -68,7 +68,7 @@ def test_views_are_frozen_and_invisible_to_the_cycle_collector() -> None:
 
 
 def test_repeated_strings_are_interned() -> None:
-    decoder, share = ViewDecoder(PODS, Pod), sharer(Pod)
+    decoder, share = ViewDecoder(PODS, Pod), sharer(Pod).whole
     one, two = (decoder.object(json.dumps(POD).encode()) for _ in range(2))
     for pod in (one, two):
         share(pod)
@@ -100,7 +100,7 @@ class Whole(Struct, frozen=True, gc=False):
 
 
 def test_equal_parts_are_one() -> None:
-    share = sharer(Whole)
+    share = sharer(Whole).whole
 
     def made(number: int) -> Whole:
         found = Whole(spec=Part(f"image-{number}", ("a", "b")), parts=(Part(f"image-{number}"),))
@@ -117,7 +117,7 @@ def test_equal_parts_are_one() -> None:
 
 def test_parts_that_were_not_seen_for_long_are_forgotten() -> None:
     """What is remembered is bounded, however many objects differ."""
-    share = sharer(Whole)
+    share = sharer(Whole).whole
     first = Whole(spec=Part("first"))
     share(first)
     for number in range(5000):
@@ -155,7 +155,7 @@ def test_types_with_nothing_to_share() -> None:
         metadata: dict[str, Any]
 
     plain = Plain({"a": "b"})
-    sharer(Plain)(plain)
+    sharer(Plain).whole(plain)
 
     assert plain == Plain({"a": "b"})
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from functools import cache
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
 from msgspec.structs import force_setattr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from traincrew.engine.objects import HasMetadata
 
+
+_Step = tuple[str, "Callable[[Any], Any]"]
 
 _REMEMBERED = 4096
 """Parts of one type among which an equal one is found: those seen last, twice as many at most.
@@ -40,6 +42,8 @@ class _Recent:
         self._before: dict[Any, Any] = {}
 
     def __call__(self, value: Any) -> Any:
+        if not value:
+            return value
         found = self._now.get(value)
         if found is None:
             found = self._before.get(value)
@@ -49,6 +53,18 @@ class _Recent:
                 self._before, self._now = self._now, {}
             self._now[found] = found
         return found
+
+
+class Sharer(NamedTuple):
+    """Shares parts of an object.
+
+    Attributes:
+        whole: All of them.
+        changed: Those of an object that replaces one in a cache: all but its metadata, see `adopt`.
+    """
+
+    whole: Callable[[Any], Any]
+    changed: Callable[[Any], Any]
 
 
 def adopt(obj: HasMetadata, old: HasMetadata) -> None:
@@ -62,15 +78,14 @@ def adopt(obj: HasMetadata, old: HasMetadata) -> None:
 
 
 @cache  # inspecting a type costs more than starting its watch
-def sharer(type: type[msgspec.Struct]) -> Callable[[Any], None]:  # noqa: A002
-    """Return a function that shares all `objects.SHARED` parts of an object of this type."""
-    walk = _compile(inspect.type_info(type), {})
-
-    def share(obj: Any) -> None:
-        if walk is not None:
-            walk(obj)
-
-    return share
+def sharer(type: type[msgspec.Struct]) -> Sharer:  # noqa: A002
+    """Return what shares the `objects.SHARED` parts of objects of this type."""
+    info = inspect.type_info(type)
+    assert isinstance(info, inspect.StructType)
+    steps = _steps(info, {})
+    return Sharer(
+        _walk_struct(steps), _walk_struct([step for step in steps if step[0] != "metadata"])
+    )
 
 
 def _compile(info: inspect.Type, seen: dict[type, Any]) -> Callable[[Any], Any] | None:
@@ -111,15 +126,20 @@ def _compile_optional(
 
 
 def _compile_struct(info: inspect.StructType, seen: dict[type, Any]) -> Callable[[Any], Any] | None:
+    steps = _steps(info, seen)
+    return _walk_struct(steps) if steps else None
+
+
+def _steps(info: inspect.StructType, seen: dict[type, Any]) -> list[_Step]:
     if info.cls in seen:
-        return None  # a recursive type: the inner values are left as they are
+        return []  # a recursive type: the inner values are left as they are
     seen[info.cls] = None
     walks = [(field.name, _compile(field.type, seen)) for field in info.fields]
     del seen[info.cls]
-    steps = [(name, walk) for name, walk in walks if walk is not None]
-    if not steps:
-        return None
+    return [(name, walk) for name, walk in walks if walk is not None]
 
+
+def _walk_struct(steps: Sequence[_Step]) -> Callable[[Any], Any]:
     def walk_struct(obj: Any) -> Any:
         for name, walk in steps:
             value = getattr(obj, name)

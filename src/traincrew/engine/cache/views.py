@@ -105,7 +105,10 @@ class ViewDecoder(Generic[T]):
         if event.type in {"BOOKMARK", "ERROR"}:
             raw = _decode(self._raw_event, line)
             return raw.type, raw.object
-        self._complete(event.object)
+        if event.type == "MODIFIED":
+            self._complete(event.object, self._share.changed)
+        else:
+            self._complete(event.object)
         return event.type, event.object
 
     def object(self, raw: Raw | bytes) -> T:
@@ -136,11 +139,11 @@ class ViewDecoder(Generic[T]):
             self._complete(item)
         return page.items, [], page.metadata
 
-    def _complete(self, obj: T) -> None:
+    def _complete(self, obj: T, share: Callable[[Any], Any] | None = None) -> None:
         """Fill in what a list leaves out; share what others have, at once, or a list needs more."""
         if self._finish is not None:
             self._finish(obj)
-        self._share(obj)
+        (share or self._share.whole)(obj)
 
     def bookmark(self, raw: Raw) -> Bookmark:
         """Decode the object of a bookmark."""
