@@ -252,7 +252,13 @@ def test_deletion_lets_all_workloads_go(job: World) -> None:
 
 
 def test_the_annotation_may_be_removed_later(job: World) -> None:
-    _, second = names(job)
+    first, second = names(job)
+    job.job["metadata"]["annotations"] = {}
+    job.settle()
+    assert names(job) == [first]
+    job.job["metadata"]["annotations"] = {ELASTIC: "true"}
+    job.settle()
+    assert names(job) == [first, second]
     admit(job, second, 5)
     job.job["metadata"]["annotations"] = {}
     job.settle()

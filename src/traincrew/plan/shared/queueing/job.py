@@ -108,8 +108,10 @@ class JobQueue:
 
     @property
     def _may_have_slices(self) -> bool:
+        """Whether there may be other Workloads of the job, also after an edit of its annotation."""
         first = workloads.name_of(self._owner)
-        return self._is_elastic or (self._stored.workload or first) != first
+        is_first = (self._stored.workload or first) == first
+        return self._is_elastic or bool(self._stored.admitted) or not is_first
 
     @cached_property
     def _state(self) -> QueueState:
