@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from .queue_user import ELASTIC, PLURALS, SINGLE, WORKLOADS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .queue_user import Queues
 
 
@@ -19,6 +21,22 @@ def quota(kind: str) -> str:
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 STUBBORN = "trap '' TERM; sleep 100 & wait; wait; sleep 100"
 """A script that ends when it is killed."""
+
+
+STEPS = """
+made=$(cat /data/step 2>/dev/null || echo 0)
+echo "begins after step $made"
+while [ $made -lt 12 ]; do
+    sleep 1
+    made=$((made + 1))
+    echo $made > /data/new && mv /data/new /data/step
+done
+"""
+
+
+def _steps(file: Path) -> int:
+    """The step of a checkpoint."""
+    return int(file.read_text())
 
 
 class QueueCases:
@@ -66,6 +84,28 @@ class QueueCases:
         assert not before & {pod["metadata"]["uid"] for pod in queues.pods(low)}
         queues.until_holds(kind, low, "Succeeded")
         queues.delete(kind, low, high)
+
+    def test_a_victim_goes_on_from_its_checkpoint(self, queues: Queues) -> None:
+        """Its program writes each step to a volume, and begins with the last one it finds."""
+        queues.cluster_queue("resumes", "100m", preemption=PREEMPTION)
+        directory = queues.directory("checkpoints")
+        volume = {"name": "data", "hostPath": {"path": str(directory), "type": "Directory"}}
+        victim = queues.job("ChainerJob", "resumes", "resumes", STEPS, volumes=[volume])
+        (container,) = victim["spec"]["master"]["template"]["spec"]["containers"]
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        queues.create(victim)
+        step = directory / "step"
+        queues.until("it has made three steps", lambda: step.exists() and _steps(step) >= 3, 60)
+        queues.create(queues.urgent("ChainerJob", "interrupts", "resumes"))
+        queues.until_holds("ChainerJob", "resumes", "Suspended")
+        made = _steps(step)
+        queues.until_holds("ChainerJob", "interrupts", "Succeeded")
+        queues.until_holds("ChainerJob", "resumes", "Succeeded")
+        (pod,) = queues.pods("resumes")
+        first, *_ = queues.kubectl("logs", pod["metadata"]["name"]).splitlines()
+        assert 3 <= made <= int(first.removeprefix("begins after step ")) < 12
+        assert _steps(step) == 12
+        queues.delete("ChainerJob", "resumes", "interrupts")
 
     def test_quota_is_not_given_back_before_a_slow_pod_is_gone(self, queues: Queues) -> None:
         queues.cluster_queue("slow", "200m", preemption=PREEMPTION)

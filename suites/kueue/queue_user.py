@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suites.shell import Document, User
 
 from traincrew.operator.kinds import RESOURCES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KINDS = ("ElasticJob", "MxJob", "ChainerJob", "MPICluster")
 SINGLE = {"MxJob", "ChainerJob"}
@@ -188,6 +191,13 @@ class Queues(User):
         """The pods of a job."""
         found: list[Document] = self.get("pods")["items"]
         return [each for each in found if each["metadata"]["name"].startswith(f"{name}-")]
+
+    def directory(self, name: str) -> Path:
+        """A directory of this machine in which pods of any node and user may write."""
+        found = self.home / name
+        found.mkdir()
+        found.chmod(0o777)
+        return found
 
     def kill_kueue(self) -> None:
         """Kill Kueue's controller; another one is started."""
