@@ -197,6 +197,14 @@ class QueueCases:
         grows["spec"]["replicaSpecs"]["Worker"]["replicas"] = 6
         queues.create(grows)
         pods = self._until_workers(queues, "grows", 3)
+        queues.until(
+            "why says what it waits for",
+            lambda: (
+                "3 worker pods were admitted, and 4 are asked for: couldn't assign flavors"
+                in queues.traincrew("why", "grows")
+            ),
+            30,
+        )
         queues.delete("ElasticJob", "holder-1")
         more = self._until_workers(queues, "grows", 5)
         assert pods <= more

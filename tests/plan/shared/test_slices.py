@@ -103,6 +103,11 @@ def test_a_job_asks_for_the_rest_and_grows_training_on(job: World) -> None:
     assert one["metadata"]["annotations"][REPLACES] == f"default/{first}"
     assert one["spec"]["queueName"] == "team-a"
     assert job.status["queue"]["admitted"] == {"worker": 3}
+    said = "3 worker pods were admitted, and 6 are asked for"
+    assert job.status["queue"]["message"] == said
+    say(job, second, "QuotaReserved", "False", "WaitingForPreemptedWorkloads")
+    job.settle()
+    assert job.status["queue"]["message"] == f"{said}: by Kueue"
 
     admit(job, second, 6)
     assert names(job) == [second]
@@ -110,7 +115,7 @@ def test_a_job_asks_for_the_rest_and_grows_training_on(job: World) -> None:
     assert len(after) == 6
     assert before.items() <= after.items()
     assert job.holds("Running")
-    assert "admitted" not in job.status["queue"]
+    assert not {"admitted", "message"} & job.status["queue"].keys()
     assert job.status["queue"]["workload"] == second
     writes = job.writes
     job.settle()

@@ -341,6 +341,8 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
         return replace(stalled, evidence=(*stalled.evidence, quoted))
     if (over := ending.failing(facts)) is not None:
         return replace(over, evidence=(*over.evidence, quoted))
+    if (fewer := queues.fewer(facts)) is not None:
+        return replace(fewer, evidence=(*fewer.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(

@@ -320,10 +320,7 @@ class JobQueue:
         if self._is_elastic:
             asked |= {each.name: each.count for each in pod_sets}
         fewer = {name: count for name, count in counts.items() if count < asked.get(name, 0)}
-        status = QueueStatus(
-            name=queue, workload=self._name, cluster_queue=assigned, admitted=fewer
-        )
-        verdict = Verdict(status=status, counts=counts)
+        verdict = Verdict(counts=counts)
         try:
             verdict.added = admission.additions(found, self._state.flavors)
             for each in pod_sets:
@@ -331,10 +328,18 @@ class JobQueue:
                     verdict.added[each.name].add_to(each.template)
         except AdmissionConflictError as error:
             verdict.failure = messages.conflict(queue, str(error))
+        text = ""
         if self._is_elastic and found is self._state.workload and not any(self._finished.values()):
             pending = self._chain.pending
-            writes, self._grows = slices.grow(self._owner, found, pending, pod_sets, counts)
-            verdict.writes += writes
+            verdict.writes, text = slices.grow(self._owner, found, pending, pod_sets, counts)
+            self._grows = bool(text)
+        verdict.status = QueueStatus(
+            name=queue,
+            workload=self._name,
+            cluster_queue=assigned,
+            admitted=fewer,
+            message=text,
+        )
         return verdict
 
     def report(self, wanted: Mapping[str, int]) -> list[QueueWrite]:

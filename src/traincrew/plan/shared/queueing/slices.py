@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from traincrew.plan.shared.model import FINGERPRINT, QueueWrite
-from traincrew.plan.shared.queueing import kueue, podsets, workloads
+from traincrew.plan.shared.queueing import kueue, messages, podsets, workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,8 +102,10 @@ def grow(
     pending: WorkloadView | None,
     pods: Sequence[PodSet],
     counts: Mapping[str, int],
-) -> tuple[list[QueueWrite], bool]:
-    """Return the writes after which a Workload asks for more pods, and whether one is to do so.
+) -> tuple[list[QueueWrite], str]:
+    """Return the writes after which a Workload asks for more pods, and what it asks for.
+
+    The text for people is empty if none is to do so.
 
     Args:
         owner: The job.
@@ -111,27 +113,27 @@ def grow(
         pending: The one that asks for more already.
         pods: What the job asks for.
         counts: How many pods of each set it may have now.
-    """  # fmt: skip
+    """
     growing = next((each for each in pods if each.count > counts.get(each.name, 0)), None)
     if growing is None or not may_grow(growing, owner, current):
-        return [], False
+        return [], ""
     have, most = counts.get(growing.name, 0), growing.count
     if pending is None:
         wanted = _with_count(pods, growing, most)
-        return [_create(owner, current, wanted)], True
-    if pending.metadata.deletion_timestamp is not None:
-        return [], False
-    asks = workloads.asked(pending).get(growing.name, 0)
-    target = min(asks, most)
-    if target <= have:
-        return [], False
-    if target == asks and is_refused(pending):
-        target = have + max(1, (asks - have) // 2)
-    wanted = _with_count(pods, growing, target)
+        text = messages.growing(growing.name, have, most, None)
+        return [_create(owner, current, wanted)], text
+    asks = min(workloads.asked(pending).get(growing.name, 0), most)
+    if pending.metadata.deletion_timestamp is not None or asks <= have:
+        return [], ""
+    if is_refused(pending) and asks == workloads.asked(pending).get(growing.name):
+        asks = have + max(1, (asks - have) // 2)
+    wanted = _with_count(pods, growing, asks)
     if workloads.same_counts(pending, wanted):
-        return [], True
+        stated = workloads.condition(pending, kueue.QUOTA_RESERVED)
+        return [], messages.growing(growing.name, have, asks, stated)
     documents = [podsets.document(each) for each in wanted]
-    return [QueueWrite(found=pending, patch={"spec": {"podSets": documents}})], True
+    write = QueueWrite(found=pending, patch={"spec": {"podSets": documents}})
+    return [write], messages.growing(growing.name, have, asks, None)
 
 
 def is_refused(found: WorkloadView) -> bool:
