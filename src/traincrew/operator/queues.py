@@ -350,8 +350,15 @@ class Queues:
         metadata = write.found.metadata
         version = version or metadata.resource_version
         if write.delete:
+            # Kueue may have admitted meanwhile one that is to replace another.
             await self._unless_gone(
-                self._client.delete(WORKLOADS, metadata.name, metadata.namespace, uid=metadata.uid)
+                self._client.delete(
+                    WORKLOADS,
+                    metadata.name,
+                    metadata.namespace,
+                    uid=metadata.uid,
+                    resource_version=version,
+                )
             )
             return ""
         patch = write.patch or {"status": write.status}
