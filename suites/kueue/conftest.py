@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hack.cluster import binaries
+from suites import elastic_training
 from suites.conftest import REQUIRE
 from suites.kueue.queue_user import Queues
 from suites.operators.modules import sources
@@ -24,6 +25,8 @@ class EmbeddedQueues(Queues):
     """A user of the embedded cluster; our operator is a process of its own."""
 
     operator: "subprocess.Popen[bytes] | None" = None
+    images: str
+    """The option that names the catalog."""
 
     def start_operator(self) -> None:
         """Start our operator."""
@@ -53,7 +56,7 @@ class EmbeddedQueues(Queues):
 
 
 @pytest.fixture(scope="module")
-def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedQueues]:
     """A cluster with Kueue and our operator; skips where Kueue cannot be built."""
     if shutil.which("go") is None:
         text = "Kueue cannot be built here; missing: Go, on PATH"
@@ -64,8 +67,10 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
     catalog = home / "images"
     (catalog / "build").mkdir(parents=True)
     (catalog / "build" / "kueue").symlink_to(binaries.build("kueue", print))
+    shutil.copy(elastic_training.SCRIPT, catalog / "build")
     images = f"--images={shutil.copy(HERE / 'environments.yaml', catalog)}"
     user = EmbeddedQueues(home, default_cache(), "pod,event")
+    user.images = images
     with contextlib.ExitStack() as stack:
         user.traincrew(
             "up", "--nodes=2", "--no-operator", images, f"--kubeconfig={user.kubeconfig}"

@@ -219,11 +219,7 @@ class QueueCases:
             lambda: "admitted" not in queues.stored("ElasticJob", "grows")["status"]["queue"],
             30,
         )
-        urgent = queues.urgent("ElasticJob", "presses", "elastic")
-        worker = urgent["spec"]["replicaSpecs"]["Worker"]
-        (container,) = worker["template"]["spec"]["containers"]
-        container["command"] = ["sh", "-c", "sleep 600"]
-        queues.create(urgent)
+        queues.create(queues.urgent("ElasticJob", "presses", "elastic", "sleep 600"))
         queues.until_holds("ElasticJob", "presses", "Running")
         assert not most & self._until_workers(queues, "grows", 5)
         queues.delete("ElasticJob", "presses")

@@ -133,10 +133,10 @@ class Queues(User):
             ),
         }
 
-    def urgent(self, kind: str, name: str, queue: str) -> Document:
+    def urgent(self, kind: str, name: str, queue: str, script: str = "sleep 1") -> Document:
         """A job of a high priority."""
         self.priority("high", 1000)
-        job = self.job(kind, name, queue)
+        job = self.job(kind, name, queue, script)
         job["metadata"]["labels"][PRIORITY] = "high"
         return job
 
