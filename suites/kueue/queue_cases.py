@@ -210,8 +210,9 @@ class QueueCases:
         assert pods <= more
         queues.kill_operator()
         queues.kubectl("delete", PLURALS["ElasticJob"], "holder-2", "--wait=false")
+        queues.kill_kueue()
         queues.start_operator()
-        most = self._until_workers(queues, "grows", 6)
+        most = self._until_workers(queues, "grows", 6, 120)
         assert more <= most
         queues.until("one Workload is left", lambda: len(queues.workloads("grows")) == 1, 30)
         queues.until(
@@ -226,7 +227,9 @@ class QueueCases:
         self._until_workers(queues, "grows", 6)
         queues.delete("ElasticJob", "grows")
 
-    def _until_workers(self, queues: Queues, name: str, number: int) -> set[str]:
+    def _until_workers(
+        self, queues: Queues, name: str, number: int, seconds: float = 60
+    ) -> set[str]:
         """Wait until so many workers of a job run, and no other; return their UIDs."""
 
         def found() -> set[str]:
@@ -238,7 +241,7 @@ class QueueCases:
                 else set()
             )
 
-        return queues.until(f"{number} workers of {name} run", found, 60)
+        return queues.until(f"{number} workers of {name} run", found, seconds)
 
     def test_what_can_never_be_admitted_says_why(self, queues: Queues) -> None:
         """Told in the status: the queue does not exist, is stopped, or is too small."""
