@@ -120,7 +120,7 @@ class QueueCases:
         def admitted() -> bool:
             nonlocal ended
             is_admitted = queues.says("urgent", "Admitted") == "True"
-            left = queues.pods("slow")
+            left = queues.holding("slow")
             if is_admitted:
                 assert not left, queues.state()
             ended += bool(left)
@@ -151,7 +151,7 @@ class QueueCases:
 
         def succeeded() -> bool:
             if queues.says(last, "Admitted") == "True":
-                assert not queues.pods(evicted), queues.state()
+                assert not queues.holding(evicted), queues.state()
             return queues.holds(kind, last, "Succeeded")
 
         queues.until("the other has succeeded", succeeded, 60)
@@ -297,7 +297,7 @@ class QueueCases:
         more = {"terminationGracePeriodSeconds": 15}
         queues.create(queues.job("ElasticJob", victim, "blackout", STUBBORN, **more))
         queues.until_holds("ElasticJob", victim, "Running")
-        before = {pod["metadata"]["uid"] for pod in queues.pods(victim)}
+        before = queues.holding(victim)
         queues.create(queues.urgent("ElasticJob", other, "blackout"))
         queues.until("it is evicted", lambda: queues.says(victim, "Evicted") == "True", 30)
         queues.kill_operator()
@@ -306,8 +306,7 @@ class QueueCases:
 
         def succeeded() -> bool:
             if queues.says(other, "Admitted") == "True":
-                left = {pod["metadata"]["uid"] for pod in queues.pods(victim)}
-                assert not before & left, queues.state()
+                assert not before & queues.holding(victim), queues.state()
             return queues.holds("ElasticJob", other, "Succeeded")
 
         queues.until("the other has succeeded", succeeded, 120)

@@ -192,6 +192,12 @@ class Queues(User):
         found: list[Document] = self.get("pods")["items"]
         return [each for each in found if each["metadata"]["name"].startswith(f"{name}-")]
 
+    def holding(self, name: str) -> set[str]:
+        """The UIDs of the pods of a job that hold resources: all that have not ended."""
+        ended = {"Succeeded", "Failed"}
+        found = self.pods(name)
+        return {each["metadata"]["uid"] for each in found if each["status"]["phase"] not in ended}
+
     def directory(self, name: str) -> Path:
         """A directory of this machine in which pods of any node and user may write."""
         found = self.home / name
@@ -223,7 +229,8 @@ class Queues(User):
         for name in names:
             self.kubectl("delete", PLURALS[kind], name, "--timeout=60s")
         self.until("no Workload is left", lambda: not any(map(self.workload, names)), 60)
-        assert not any(self.pods(name) for name in names)
+        assert not any(self.holding(name) for name in names), self.state()
+        self.until("no pod is left", lambda: not any(map(self.pods, names)), 60)
 
 
 def _template(image: str, container: str, script: str, **spec: Any) -> Document:
