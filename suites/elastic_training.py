@@ -67,6 +67,7 @@ class Job(ABC, Generic[U]):
         container: More fields of the workers' container.
         pod: More fields of the workers' pods.
         spec: More fields of its spec.
+        metadata: More of its metadata.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Job(ABC, Generic[U]):
         container: Document | None = None,
         pod: Document | None = None,
         spec: Document | None = None,
+        metadata: Document | None = None,
     ) -> None:
         self.user, self.name, self.directory = user, name, directory
         self._script = script
@@ -113,7 +115,7 @@ class Job(ABC, Generic[U]):
         user.create({
             "apiVersion": "elastic.pytorch.org/v1alpha1",
             "kind": "ElasticJob",
-            "metadata": {"name": name},
+            "metadata": {"name": name, **(metadata or {})},
             "spec": {
                 "minReplicas": 1,
                 "maxReplicas": 3,

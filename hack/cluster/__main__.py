@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import click
-from hack.cluster import binaries, gangs
+from hack.cluster import binaries, gangs, kueue
 from hack.cluster.cluster import Options, RealCluster, running
 from hack.cluster.preflight import Unavailable, missing
 from hack.cluster.processes import NotReady
@@ -44,11 +44,20 @@ def main() -> None:
     " GenericWorkload and, in 1.36, GangScheduling. coscheduling: scheduler-plugins, for pods with"
     f" schedulerName {gangs.SCHEDULER}.",
 )
-def up(name: str, nodes: int, images: tuple[Path, ...], release: str, engine: str) -> None:
+@click.option("--kueue", "queues", is_flag=True, help="Install Kueue, which needs a node.")
+def up(  # noqa: PLR0917 - one for each option
+    name: str, nodes: int, images: tuple[Path, ...], release: str, engine: str, queues: bool
+) -> None:
     """Build what is missing, start a cluster, and print how to connect to it."""
-    cluster = RealCluster(Options(name, nodes, release=release, gangs=engine), _report)
+    if queues and not nodes:
+        raise click.UsageError("--kueue: needs --nodes=1 or more, because it runs in a pod")
+    arguments = kueue.ARGUMENTS if queues else {}
+    options = Options(name, nodes, arguments, release=release, gangs=engine)
+    cluster = RealCluster(options, _report)
     cluster.start()
     cluster.load_images(images)
+    if queues:
+        kueue.install(cluster, _report)
     _report(f"logs: {cluster.logs}")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 

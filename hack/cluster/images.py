@@ -24,9 +24,21 @@ def pause_image(directory: Path) -> Path:
     """Create the image of the process that holds a pod's namespaces."""
     target = directory / "pause.tar"
     if not target.exists():
-        layer = _tar({"pause": binaries.path("pause").read_bytes()}, mode=0o755)
-        write_image(target, PAUSE, layer, {"Entrypoint": ["/pause"], "User": "65535:65535"})
+        program_image(target, PAUSE, binaries.path("pause"), "pause")
     return target
+
+
+def program_image(target: Path, name: str, program: Path, inside: str) -> None:
+    """Write an image that has one static program, and runs it as a user without rights.
+
+    Args:
+        target: The file to write.
+        name: The full name, with registry and tag.
+        program: The program.
+        inside: Its name in the root directory of the image.
+    """
+    layer = _tar({inside: program.read_bytes()}, mode=0o755)
+    write_image(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": "65535:65535"})
 
 
 def write_image(target: Path, name: str, layer: bytes, config: Mapping[str, object]) -> None:

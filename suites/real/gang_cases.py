@@ -35,7 +35,7 @@ class GangCases:
     @pytest.mark.timeout(60 + ROUND_SECONDS * ROUNDS)
     def test_two_gangs_that_fit_one_at_a_time_never_block_each_other(self, user: GangUser) -> None:
         """As many rounds as there is time for, in turn with jobs of each kind."""
-        makers = (user.elastic, user.mxnet, user.chainer)
+        makers = (user.elastic, user.mxnet, user.chainer, user.mpi)
         for number in range(ROUNDS):
             make = makers[number % len(makers)]
             names = [f"{each}-{number}" for each in ("one", "two")]

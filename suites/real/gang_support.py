@@ -133,6 +133,26 @@ class GangUser(User):
             },
         }
 
+    def mpi(self, name: str, script: str) -> Document:
+        """An MPICluster whose workers are a gang; its master needs no slot."""
+        master, worker = template(""), self.template("", "mpi-worker")
+        master["spec"]["containers"][0]["name"] = "mpi-master"
+        if self.engine.scheduler:
+            master["spec"]["schedulerName"] = self.engine.scheduler
+        for each in (master, worker):
+            del each["spec"]["containers"][0]["command"]  # the transport starts programs
+        return {
+            "apiVersion": "traincrew.dev/v1alpha1",
+            "kind": "MPICluster",
+            "metadata": {"name": name},
+            "spec": {
+                "transport": "exec",
+                "master": {"oneShot": {"command": script}, "template": master},
+                "workers": {"replicas": SIZE, "template": worker},
+                "runPolicy": {"schedulingPolicy": {"minAvailable": SIZE}},
+            },
+        }
+
     # -- what a user sees ---------------------------------------------------------------------
 
     def create_together(self, *jobs: Document) -> None:
@@ -188,7 +208,7 @@ class GangUser(User):
 
     def delete_all(self) -> None:
         """Delete all jobs, and wait until their pods are gone."""
-        kinds = ",".join((*PLURALS.values(), "mpiclusters"))
+        kinds = ",".join(PLURALS.values())
         self.kubectl("delete", kinds, "--all", "--wait=false")
         self.until("no pods are left", lambda: not self.items("pods"), 60)
 
@@ -197,6 +217,7 @@ PLURALS = {
     "ElasticJob": "elasticjobs",
     mxnet.KIND: f"{mxnet.PLURAL}.{mxnet.GROUP}",
     "ChainerJob": "chainerjobs",
+    "MPICluster": "mpiclusters",
 }
 CODE = "/tmp/code"
 UNTIL_TOLD = f"until [ -e {CODE} ]; do sleep 0.2 & wait $!; done; exit $(cat {CODE})"

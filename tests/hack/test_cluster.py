@@ -3,10 +3,14 @@
 import json
 import os
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hack.cluster import Options, RealCluster, binaries, certificates, missing, preflight
+from hack.cluster.__main__ import main
+from hack.cluster.images import program_image
 from hack.cluster.network import Network
 from hack.cluster.processes import NotReady, Process
 
@@ -52,6 +56,28 @@ def test_a_cluster_that_is_not_running_is_reported(
     monkeypatch.setenv("TRAINCREW_CLUSTER_DIRECTORY", str(tmp_path))
     with pytest.raises(NotReady, match="no cluster 'ghost' is running; start it with"):
         RealCluster.attach("ghost")
+
+
+def test_kueue_needs_a_node() -> None:
+    result = CliRunner().invoke(main, ["up", "--kueue", "--nodes=0"])
+    assert result.exit_code == 2
+    assert "--kueue: needs --nodes=1 or more" in result.output
+
+
+def test_the_image_of_a_program_has_only_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "kueue"
+    program.write_bytes(b"a program")
+    archive = tmp_path / "image.tar"
+    program_image(archive, "example.com/kueue:1", program, "manager")
+    with tarfile.open(archive) as image:
+        (entry,) = json.load(image.extractfile("manifest.json"))  # type: ignore[arg-type]
+        config = json.load(image.extractfile(entry["Config"]))["config"]  # type: ignore[arg-type]
+        (name,) = entry["Layers"]
+        with tarfile.open(fileobj=image.extractfile(name)) as layer:
+            (file,) = layer.getmembers()
+    assert entry["RepoTags"] == ["example.com/kueue:1"]
+    assert config == {"Entrypoint": ["/manager"], "User": "65535:65535"}
+    assert (file.name, file.mode, file.size) == ("manager", 0o755, 9)
 
 
 def test_clusters_of_one_machine_share_no_address() -> None:

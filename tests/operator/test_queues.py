@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import AuditRecord
 
 NAME = "flowers"
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 pytestmark = pytest.mark.usefixtures("impatient")
 
 
@@ -189,3 +191,46 @@ async def test_another_leader_goes_on(cluster: Cluster) -> None:
 
     await cluster.until(replaced)
     await until_held(cluster, "QueueAdmissionPending")
+
+
+async def test_an_elastic_job_grows_although_the_operator_is_replaced(cluster: Cluster) -> None:
+    await queues_api.install(cluster)
+    await cluster.start_operator()
+    job = queued()
+    job["metadata"]["annotations"] = {ELASTIC: "true"}
+    job["spec"] |= {"minReplicas": 1, "maxReplicas": 4}
+    job["spec"]["replicaSpecs"]["Worker"]["replicas"] = 4
+    await cluster.create(job)
+    first = await queues_api.until_workload(cluster, NAME)
+    await queues_api.write(cluster, first, _admitted(first, 2))
+    members = {pod["metadata"]["uid"] for pod in await cluster.until_members(NAME, 2)}
+
+    async def other() -> dict[str, Any] | None:
+        listed = (await cluster.client.list(WORKLOADS, "default"))["items"]
+        return next((each for each in listed if each["metadata"]["name"] != _name(first)), None)
+
+    second: dict[str, Any] = await cluster.until(other)
+    assert second["metadata"]["annotations"][REPLACES] == f"default/{_name(first)}"
+    assert second["spec"]["podSets"][0]["count"] == 4
+    await cluster.stop_operator()
+    finished = queues_api.condition("Finished", "True", "WorkloadSliceReplaced")
+    conditions = [*_admitted(first, 2)["conditions"], finished]
+    await queues_api.write(cluster, first, {"conditions": conditions})
+    await queues_api.write(cluster, second, _admitted(second, 4))
+    await cluster.start_operator()
+    grown = await cluster.until_members(NAME, 4)
+    assert members < {pod["metadata"]["uid"] for pod in grown}
+    await until_let_go(cluster, _name(first))
+    await cluster.client.delete(ELASTIC_JOBS, NAME, "default")
+    await until_let_go(cluster, _name(second))
+
+
+def _name(workload: dict[str, Any]) -> str:
+    return str(workload["metadata"]["name"])
+
+
+def _admitted(workload: dict[str, Any], workers: int) -> dict[str, Any]:
+    """The status of a Workload that was admitted with so many workers."""
+    status = queues_api.admission(workload)
+    status["admission"]["podSetAssignments"][0]["count"] = workers
+    return status

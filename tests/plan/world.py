@@ -220,14 +220,16 @@ class World(Cluster):
         """Read what the operator reads of Kueue."""
         if self.queue_problem:
             return QueueState(problem=self.queue_problem)
-        found = self.workloads.get(query.name)
-        view = None
-        if found is not None:
-            view = msgspec.convert(found, WorkloadView)
-            names = tuple(found["metadata"].get("finalizers", ()))
-            view = msgspec.structs.replace(view, finalizers=names)
-        flavors = self.flavors if view is not None else {}
-        return QueueState(workload=view, flavors=flavors, priority=Priority())
+        views = {}
+        for name, found in self.workloads.items():
+            if name == query.name or query.job_uid:
+                names = tuple(found["metadata"].get("finalizers", ()))
+                view = msgspec.convert(found, WorkloadView)
+                views[name] = msgspec.structs.replace(view, finalizers=names)
+        flavors = self.flavors if views else {}
+        first = views.pop(query.name, None)
+        slices = tuple(views.values())
+        return QueueState(workload=first, slices=slices, flavors=flavors, priority=Priority())
 
     def _write_workload(self, write: QueueWrite) -> None:
         """Write a Workload as the API server does."""
@@ -244,6 +246,7 @@ class World(Cluster):
         if not write.delete:
             patch = write.patch if write.patch is not None else {"status": write.status}
             self.workloads[name] = mergepatch.apply(self.workloads[name], patch)
+            self.workloads[name]["metadata"]["generation"] += "spec" in patch
         metadata = self.workloads[name]["metadata"]
         if write.delete:
             metadata["deletionTimestamp"] = self.stamp()

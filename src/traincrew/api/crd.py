@@ -346,6 +346,7 @@ def _queue_schema() -> dict[str, Any]:
                 "type": "object",
                 "additionalProperties": {"type": "integer", "format": "int32"},
             },
+            "message": text("What a job with fewer pods asks for, to grow, and why it waits."),
         },
     }
 

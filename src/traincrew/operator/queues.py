@@ -208,29 +208,34 @@ class Queues:
         self._api.want()
         now = self._clock.monotonic()
         is_recent = request not in self._dirty and now < memory.queue_due
-        if memory.queue is not None and is_recent and memory.queue_of == query.name:
+        of = f"{query.name}/{query.job_uid}"
+        if memory.queue is not None and is_recent and memory.queue_of == of:
             return memory.queue
         self._dirty.discard(request)  # a change that is reported from now on makes it old again
         memory.queue = None
         state = await self._read(query, request)
         seconds = WATCHED_SECONDS if self._api.is_watched and not state.problem else READ_SECONDS
-        memory.queue, memory.queue_of, memory.queue_due = state, query.name, now + seconds
+        memory.queue, memory.queue_of, memory.queue_due = state, of, now + seconds
         return state
 
     async def _read(self, query: QueueQuery, request: Request) -> QueueState:
         try:
-            found = await self._client.get(WORKLOADS, query.name, request.namespace)
+            found = await self._workloads(query, request)
         except NotFoundError as error:
-            if not error.is_about(query.name):
+            if query.job_uid or not error.is_about(query.name):
                 return QueueState(problem=NOT_SERVED, served=False)
             return await self._with_priority(QueueState(), query)
         except ForbiddenError as error:
             return QueueState(problem=_without_rights(error.message))
-        view = _view(found)
-        if not workloads.holds(view, kueue.QUOTA_RESERVED):
-            return await self._with_priority(QueueState(workload=view), query)
+        view = found.pop(query.name, None)
+        state = QueueState(workload=view, slices=tuple(found.values()))
+        views = [each for each in (view, *state.slices) if each is not None]
+        admitted = [each for each in views if workloads.holds(each, kueue.QUOTA_RESERVED)]
+        if not admitted:
+            return await self._with_priority(state, query)
+        names = {name for each in admitted for name in admission.flavors_of(each)}
         try:
-            flavors = {name: await self._flavor(name) for name in admission.flavors_of(view)}
+            flavors = {name: await self._flavor(name) for name in sorted(names)}
         except ForbiddenError as error:
             return QueueState(problem=_without_rights(error.message))
         except NotFoundError as error:
@@ -238,7 +243,16 @@ class Queues:
                 problem=f"the queue has admitted the job with a flavor that is gone:"
                 f" {error.message}"
             )
-        return QueueState(workload=view, flavors=flavors)
+        return msgspec.structs.replace(state, flavors=flavors)
+
+    async def _workloads(self, query: QueueQuery, request: Request) -> dict[str, WorkloadView]:
+        """Return the Workload of a job, or all of them if they are asked for, by name."""
+        if not query.job_uid:
+            read = await self._client.get(WORKLOADS, query.name, request.namespace)
+            return {query.name: _view(read)}
+        selector = f"{kueue.JOB_UID}={query.job_uid}"
+        listed = await self._client.list(WORKLOADS, request.namespace, label_selector=selector)
+        return {each["metadata"]["name"]: _view(each) for each in listed["items"]}
 
     async def _flavor(self, name: str) -> dict[str, Any]:
         now = self._clock.monotonic()
@@ -295,7 +309,7 @@ class Queues:
     async def write(
         self, writes: Sequence[QueueWrite], request: Request, memory: JobState
     ) -> QueueState | None:
-        """Write the Workload of a job; each write requires the version that the last one made.
+        """Write Workloads of a job; each write requires the version that the last of it made.
 
         Returns:
             Why it is refused; None if everything was written.
@@ -304,10 +318,11 @@ class Queues:
             ApiError: A request failed; the Workload has changed meanwhile, for example.
         """
         memory.queue = None
-        version = ""
+        versions: dict[str, str] = {}
         try:
             for each in writes:
-                version = await self._write(each, request, version)
+                name = each.found.metadata.name if each.found is not None else ""
+                versions[name] = await self._write(each, request, versions.get(name, ""))
         except AlreadyExistsError:
             return None  # it is read again
         except ForbiddenError as error:
@@ -335,8 +350,15 @@ class Queues:
         metadata = write.found.metadata
         version = version or metadata.resource_version
         if write.delete:
+            # Kueue may have admitted meanwhile one that is to replace another.
             await self._unless_gone(
-                self._client.delete(WORKLOADS, metadata.name, metadata.namespace, uid=metadata.uid)
+                self._client.delete(
+                    WORKLOADS,
+                    metadata.name,
+                    metadata.namespace,
+                    uid=metadata.uid,
+                    resource_version=version,
+                )
             )
             return ""
         patch = write.patch or {"status": write.status}

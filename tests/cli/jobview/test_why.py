@@ -34,7 +34,7 @@ def failed(reason: str, message: str = "it failed") -> list[Any]:
 
 def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: int = 1,
         created: str = CREATED, deleted: str | None = None, message: str = "",
-        progress: Any = None) -> Job:  # fmt: skip
+        **status: Any) -> Job:  # fmt: skip
     return decode(
         {
             "kind": "ChainerJob",
@@ -53,7 +53,7 @@ def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: in
                 "phase": "Created" if conditions else "",
                 "reason": "WaitingForWorkers" if conditions else "",
                 "message": message or ("0/2 workers ready" if conditions else ""),
-                "progress": progress,
+                **status,
             },
         },
         Job,
@@ -662,6 +662,19 @@ def test_a_container_that_outlives_the_program_is_named() -> None:
     running = {**done, "state": {"running": {}}}
     both = pod(phase="Running", containerStatuses=[running, proxy])
     assert why(job(RUNNING), both).cause == "running"
+
+
+def test_jobs_that_run_with_fewer_pods_than_they_ask_for() -> None:
+    queue = {"name": "team-a", "admitted": {"worker": 3}}
+    found = why(job(RUNNING, queue=queue))
+    assert found.cause == "fewer-admitted"
+    assert "as queue team-a allows: it has admitted 3 worker pods" in found.text
+    assert "kubectl annotate chainerjob digits -n train kueue.x-k8s.io/elastic-job=" in found.fix
+    asks = "3 worker pods were admitted, and 6 are asked for: insufficient unused quota"
+    found = why(job(RUNNING, queue={**queue, "message": asks}))
+    assert asks in found.text
+    assert found.fix == "nothing, it grows when quota is free"
+    assert why(job(RUNNING, queue={"name": "team-a"})).cause == "running"
 
 
 def test_jobs_that_their_queue_holds() -> None:

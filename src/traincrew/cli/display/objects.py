@@ -163,6 +163,14 @@ class Progress(View, frozen=True, gc=False, kw_only=True):
     ranks: Ranks | None = None
 
 
+class Queue(View, frozen=True, gc=False, kw_only=True):
+    """``status.queue`` of a training job."""
+
+    name: str = ""
+    admitted: dict[str, int] = field(default_factory=dict)
+    message: str = ""
+
+
 class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """Status fields that all training kinds and batch Jobs share."""
 
@@ -172,6 +180,7 @@ class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
     start_time: str | None = None
     completion_time: str | None = None
     progress: Progress | None = None
+    queue: Queue | None = None
     observed_generation: int = 0
     restarts: int = 0
     replica_statuses: Any = None

@@ -81,12 +81,14 @@ class QueueStatus(Struct, rename="camel", kw_only=True, omit_defaults=True, froz
         workload: The Workload, until its quota has been given back for good.
         cluster_queue: The ClusterQueue that has admitted the job; empty if none has.
         admitted: How many pods of each set were admitted, if fewer than the job asks for.
+        message: What it asks for meanwhile, to grow, and why it has to wait; empty for nothing.
     """
 
     name: str = ""
     workload: str = ""
     cluster_queue: str = ""
     admitted: dict[str, int] = field(default_factory=dict)
+    message: str = ""
 
 
 class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):

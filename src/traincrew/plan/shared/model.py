@@ -163,11 +163,13 @@ class QueueQuery(Struct, frozen=True, kw_only=True):
         name: Name of the Workload.
         priority_class: WorkloadPriorityClass of the job; empty for none.
         pod_priority_class: PriorityClass of its pods, which counts then; empty for the default.
+        job_uid: UID of the job, if others may have replaced its Workload; then all are read.
     """
 
     name: str
     priority_class: str = ""
     pod_priority_class: str = ""
+    job_uid: str = ""
 
 
 class Priority(Struct, frozen=True, kw_only=True):
@@ -184,6 +186,7 @@ class QueueState(Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: The Workload of that name; None if there is none.
+        slices: Other Workloads of the job, if all were asked for.
         flavors: ``spec`` of the flavors that the Workload was admitted with.
         priority: The priority of the job.
         problem: Why the job cannot be queued, and what to do.
@@ -191,6 +194,7 @@ class QueueState(Struct, frozen=True, kw_only=True):
     """
 
     workload: WorkloadView | None = None
+    slices: tuple[WorkloadView, ...] = ()
     flavors: dict[str, dict[str, Any]] = field(default_factory=dict)
     priority: Priority | None = None
     problem: str = ""

@@ -344,6 +344,8 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
         return replace(over, evidence=(*over.evidence, quoted))
     if (hangs := silent.silent(facts)) is not None:
         return replace(hangs, evidence=(*hangs.evidence, quoted))
+    if (fewer := queues.fewer(facts)) is not None:
+        return replace(fewer, evidence=(*fewer.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(

@@ -1,4 +1,4 @@
-"""Explains jobs that their queue holds (docs/guides/shared-clusters.md)."""
+"""Explains jobs that their queue holds, or admits in part (docs/guides/shared-clusters.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traincrew.api.reasons import (
     QUEUE_REASONS,
     QUEUE_STOPPED,
 )
-from traincrew.cli.jobview.why.facts import Explanation
+from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.plan.shared.queueing import kueue
 
 if TYPE_CHECKING:
@@ -23,6 +23,30 @@ _CAUSES = {
     QUEUE_STOPPED: "stopped-in-queue",
 }
 _WAIT = f"wait; kubectl describe {kueue.WORKLOADS} and kubectl get localqueues say more"
+
+
+def fewer(facts: Facts) -> Explanation | None:
+    """Return why a job runs with fewer pods than it asks for; None if its queue is no reason."""
+    queue = facts.job.status.queue
+    if queue is None or not queue.admitted:
+        return None
+    numbers = ", ".join(f"{count} {name}" for name, count in sorted(queue.admitted.items()))
+    said = queue.message or f"it has admitted {numbers} pods"
+    return Explanation(
+        cause="fewer-admitted",
+        text=f"{facts.title} runs with fewer pods than it asks for, as queue {queue.name} allows:"
+        f" {brief(said)}",
+        evidence=(f"status.queue.admitted: {numbers}",),
+        fix="nothing, it grows when quota is free" if queue.message else _annotate(facts),
+    )
+
+
+def _annotate(facts: Facts) -> str:
+    job = facts.job
+    return (
+        f"to let it grow: kubectl annotate {job.kind.lower()} {job.metadata.name}"
+        f" -n {facts.namespace} {kueue.ELASTIC}=true (Kueue 0.18 or later)"
+    )
 
 
 def held(facts: Facts, condition: Condition) -> Explanation | None:

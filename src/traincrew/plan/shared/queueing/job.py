@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from traincrew.api.reasons import (
     QUEUE_EVICTED,
@@ -15,7 +15,7 @@ from traincrew.api.reasons import (
 )
 from traincrew.plan.shared.lifecycle import QueueStatus
 from traincrew.plan.shared.model import FINGERPRINT, QueueQuery, QueueState
-from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, workloads
+from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, slices, workloads
 from traincrew.plan.shared.queueing.admission import Addition, AdmissionConflictError
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class JobQueue:
         self._now = now
         self._label = owner.labels.get(kueue.QUEUE, "")
         self._finished: Mapping[str, int] = {}
+        self._grows = False
 
     @property
     def is_asked_for(self) -> bool:
@@ -94,18 +95,44 @@ class JobQueue:
             return None
         named = (str(each.template["spec"].get("priorityClassName") or "") for each in pod_sets)
         return QueueQuery(
-            name=self._name,
+            name=workloads.name_of(self._owner),
+            job_uid=self._owner.uid if self._may_have_slices else "",
             priority_class=self._owner.labels.get(kueue.PRIORITY_CLASS, ""),
             pod_priority_class=next(filter(None, named), ""),
         )
 
     @property
+    def _is_elastic(self) -> bool:
+        """Whether the job asks for more pods while it runs with fewer."""
+        return self._observed.job.metadata.annotations.get(kueue.ELASTIC) == "true"
+
+    @property
+    def _may_have_slices(self) -> bool:
+        """Whether there may be other Workloads of the job, also after an edit of its annotation."""
+        first = workloads.name_of(self._owner)
+        is_first = (self._stored.workload or first) == first
+        return self._is_elastic or bool(self._stored.admitted) or not is_first
+
+    @cached_property
     def _state(self) -> QueueState:
-        return self._observed.queue or QueueState()
+        """What is known, with the Workload that counts now."""
+        state = self._observed.queue or QueueState()
+        if not state.slices:
+            return state
+        return structs.replace(state, workload=self._chain.current)
+
+    @cached_property
+    def _chain(self) -> slices.Chain:
+        state = self._observed.queue or QueueState()
+        if not self._may_have_slices:
+            return slices.Chain(current=state.workload)
+        first = () if state.workload is None else (state.workload,)
+        return slices.chain(each for each in (*first, *state.slices) if self._is_mine(each))
 
     @property
     def _name(self) -> str:
-        return workloads.name_of(self._owner)
+        found = self._state.workload
+        return found.metadata.name if found is not None else workloads.name_of(self._owner)
 
     def _is_mine(self, found: WorkloadView) -> bool:
         """Return whether a Workload belongs to this very job."""
@@ -151,6 +178,21 @@ class JobQueue:
         """
         if not self.is_asked_for:
             return None
+        verdict = self._decide(pod_sets, finished, suspended=suspended, runs=runs)
+        if verdict is not None:
+            chain = self._chain
+            unneeded = () if self._grows or chain.pending is None else (chain.pending,)
+            verdict.writes += slices.remove((*chain.rest, *unneeded))
+        return verdict
+
+    def _decide(
+        self,
+        pod_sets: Sequence[PodSet] | None,
+        finished: Mapping[str, int],
+        *,
+        suspended: bool,
+        runs: bool,
+    ) -> Verdict | None:
         state, found = self._state, self._state.workload
         if state.problem:
             if runs and not suspended:  # what is not known is not gone
@@ -173,7 +215,7 @@ class JobQueue:
             return self._suspended(found, queue)
         if workloads.holds(found, kueue.QUOTA_RESERVED):
             self._finished = finished
-            return self._with_quota(found, queue, pod_sets)
+            return self._with_quota(found, queue, pod_sets, runs=runs)
         return self._waiting(found, queue, pod_sets)
 
     def _without_workload(
@@ -232,7 +274,12 @@ class JobQueue:
         return held
 
     def _with_quota(
-        self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet] | None
+        self,
+        found: WorkloadView,
+        queue: str,
+        pod_sets: Sequence[PodSet] | None,
+        *,
+        runs: bool,
     ) -> Verdict:
         """Decide about a Workload that has quota, whose queue is not changed any more."""
         evicted = workloads.condition(found, kueue.EVICTED) or {}
@@ -246,6 +293,8 @@ class JobQueue:
             held = self._held(QUEUE_PENDING, messages.changed(queue, self._active), queue)
             return self._after_pods(held, workloads.delete(found))
         if not workloads.holds(found, kueue.ADMITTED):
+            if (before := self._chain.before) is not None and runs:
+                return self._admitted(before, queue, pod_sets or ())
             return self._held(QUEUE_PENDING, messages.checking(queue, found), queue)
         return self._admitted(found, queue, pod_sets or ())
 
@@ -268,11 +317,10 @@ class JobQueue:
     def _admitted(self, found: WorkloadView, queue: str, pod_sets: Sequence[PodSet]) -> Verdict:
         assigned = (found.status.get("admission") or {}).get("clusterQueue", "")
         counts, asked = admission.counts(found, self._finished), workloads.asked(found)
+        if self._is_elastic:
+            asked |= {each.name: each.count for each in pod_sets}
         fewer = {name: count for name, count in counts.items() if count < asked.get(name, 0)}
-        status = QueueStatus(
-            name=queue, workload=self._name, cluster_queue=assigned, admitted=fewer
-        )
-        verdict = Verdict(status=status, counts=counts)
+        verdict = Verdict(counts=counts)
         try:
             verdict.added = admission.additions(found, self._state.flavors)
             for each in pod_sets:
@@ -280,6 +328,18 @@ class JobQueue:
                     verdict.added[each.name].add_to(each.template)
         except AdmissionConflictError as error:
             verdict.failure = messages.conflict(queue, str(error))
+        text = ""
+        if self._is_elastic and found is self._state.workload and not any(self._finished.values()):
+            pending = self._chain.pending
+            verdict.writes, text = slices.grow(self._owner, found, pending, pod_sets, counts)
+            self._grows = bool(text)
+        verdict.status = QueueStatus(
+            name=queue,
+            workload=self._name,
+            cluster_queue=assigned,
+            admitted=fewer,
+            message=text,
+        )
         return verdict
 
     def report(self, wanted: Mapping[str, int]) -> list[QueueWrite]:
@@ -289,7 +349,7 @@ class JobQueue:
             wanted: How many pods of each set the job asks for now.
         """
         found = self._state.workload
-        if found is None:
+        if found is None or not workloads.holds(found, kueue.ADMITTED):
             return []
         asked, allowed = workloads.asked(found), admission.admitted(found)
         unneeded: dict[str, int] = {}
@@ -317,7 +377,10 @@ class JobQueue:
             return Verdict(status=kept, seconds=seconds)
         if found is None or not self._is_mine(found):
             return Verdict(status=QueueStatus(name=name))
+        chain = self._chain
+        others = [each for each in (chain.before, chain.pending) if each is not None]
         writes = workloads.finish(found, self._now, succeeded=succeeded, message=message)
+        writes += slices.remove((*chain.rest, *others))
         verdict = self._after_pods(Verdict(status=kept), writes)
         if verdict.writes or not writes:
             verdict.status = QueueStatus(name=name)
@@ -325,9 +388,12 @@ class JobQueue:
 
     def leave(self) -> Verdict:
         """Return what is done with the Workload of a job that is being deleted."""
-        found = self._state.workload
-        verdict = Verdict(status=self._stored, seconds=1.0)
-        if found is None or found.metadata.deletion_timestamp is None:
-            verdict.seconds = None
-            return verdict
-        return self._after_pods(verdict, workloads.let_go(found))
+        state = self._observed.queue or QueueState()
+        first = () if state.workload is None else (state.workload,)
+        found = [
+            each for each in (*first, *state.slices) if each.metadata.deletion_timestamp is not None
+        ]
+        verdict = Verdict(status=self._stored, seconds=1.0 if found else None)
+        return self._after_pods(
+            verdict, [write for each in found for write in workloads.let_go(each)]
+        )

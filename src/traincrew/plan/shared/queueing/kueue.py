@@ -17,10 +17,16 @@ QUEUE = f"{GROUP}/queue-name"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
 MAX_SECONDS = f"{GROUP}/max-exec-time-seconds"
 
+# Annotation of jobs, and of Workloads that replace others.
+ELASTIC = f"{GROUP}/elastic-job"
+
 # Of Workloads.
 JOB_UID = f"{GROUP}/job-uid"
 IN_USE = f"{GROUP}/resource-in-use"
 """Finalizer: the quota of a Workload is in use until it is removed."""
+
+REPLACES = f"{GROUP}/workload-slice-replacement-for"
+"""Annotation: namespace and name of the Workload that one replaces, with a slash."""
 
 # Of pods.
 POD_SET = f"{GROUP}/podset"
@@ -50,6 +56,8 @@ WAIT_FOR_START = "WaitForStart"
 WAIT_FOR_RECOVERY = "WaitForRecovery"
 STARTED = "Started"
 RECOVERED = "Recovered"
+SLICE_REPLACED = "WorkloadSliceReplaced"
+WAITS_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 
 MANAGED = "traincrew.dev/job-kind"
 """Label of Workloads of the operator: the kind of the job, in lower case."""

@@ -138,6 +138,20 @@ def checking(queue: str, found: WorkloadView) -> str:
     return f"{text}; admission checks: {', '.join(checks)}" if checks else text
 
 
+def growing(name: str, have: int, asks: int, stated: Document | None) -> str:
+    """Return what a job asks for while it runs with fewer pods, and why it waits.
+
+    Args:
+        name: The set of pods.
+        have: How many of them were admitted.
+        asks: How many it asks for.
+        stated: The condition that says why there is no quota; None if nothing was said yet.
+    """
+    text = f"{have} {name} pods were admitted, and {asks} are asked for"
+    said = str((stated or {}).get("message") or "")
+    return f"{text}: {said}" if said else text
+
+
 def unsupported(kind: str) -> str:
     """Return what is said of a job whose kind does not say what its pods are."""
     return f"{kind} cannot be queued: remove the label {kueue.QUEUE}"

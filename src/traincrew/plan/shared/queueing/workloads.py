@@ -28,13 +28,17 @@ _HASH = 5
 _MAX_MESSAGE = 1024
 
 
-def name_of(owner: Owner) -> str:
+def name_of(owner: Owner, after: str = "") -> str:
     """Return the name of the Workload of a job, as Kueue would choose it.
 
     Source: `pkg/controller/jobframework/workload_names.go`.
+
+    Args:
+        owner: The job.
+        after: Name of the Workload that it replaces; empty for the first one.
     """
     group = owner.api_version.rpartition("/")[0]
-    text = f"{owner.kind}\n{group}\n{owner.name}\n{owner.uid}"
+    text = f"{owner.kind}\n{group}\n{owner.name}\n{owner.uid}" + (f"\n{after}" if after else "")
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH]
     return f"{f'{owner.kind.lower()}-{owner.name}'[: _MAX_NAME - 1 - _HASH]}-{digest}"
 
@@ -100,7 +104,10 @@ def updates(
         return []
     patch: Document = {"spec": spec}
     if "podSets" in spec:
-        patch["metadata"] = {"annotations": {FINGERPRINT: wanted}}
+        # One that has replaced another may not be admitted partially before it says so no more.
+        stated = (kueue.ELASTIC, kueue.REPLACES)
+        removed = {name: None for name in stated if name in found.metadata.annotations}
+        patch["metadata"] = {"annotations": {FINGERPRINT: wanted, **removed}}
     return [QueueWrite(found=found, patch=patch)]
 
 

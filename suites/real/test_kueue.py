@@ -1,0 +1,100 @@
+"""Jobs of every kind in queues of the real Kueue, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hack.cluster import Options, RealCluster, kueue
+from suites.conftest import require_real_cluster
+from suites.kueue.queue_cases import QueueCases
+from suites.kueue.queue_user import KINDS, Queues
+
+from hack import images
+from traincrew.local.cluster import default_cache
+
+from .faults.jobs import IMAGE
+from .install_support import DEPLOY, NAME
+from .install_support import User as Administrator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(600)
+IMAGES = ("operator", "helper", "busybox")
+OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
+ALL = os.environ.get("TRAINCREW_QUEUE_KINDS") == "all"
+"""Whether each case for all kinds runs with each: by hand, since it takes ten minutes."""
+CHOSEN = {
+    "test_a_queue_for_one_job_runs_three_one_after_the_other": ("MPICluster",),
+    "test_a_higher_priority_preempts_and_the_victim_returns": ("ChainerJob",),
+    "test_a_job_is_deleted_in_every_state": ("MxJob",),
+}
+"""Else kinds of each of these: all four are there."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each case that is for all kinds with those that were chosen for it."""
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", KINDS if ALL else CHOSEN[metafunc.function.__name__])
+
+
+class RealQueues(Queues):
+    """A user of the real cluster; our operator is installed as users install it.
+
+    Args:
+        cluster: The cluster.
+        home: Of logs.
+    """
+
+    image = IMAGE
+
+    def __init__(self, cluster: RealCluster, home: Path) -> None:
+        super().__init__(home, default_cache())
+        self.kubeconfig = cluster.kubeconfig
+        self.environment["KUBECONFIG"] = str(cluster.kubeconfig)
+        self._administrator = Administrator(cluster)
+
+    def start_operator(self) -> None:
+        # A webhook of Kueue sees each Deployment; while it does not answer, none can be changed.
+        self.until("the operator is started", lambda: "patched" in self._scale(2), 120)
+        self._administrator.rolled_out()
+
+    def kill_operator(self) -> None:
+        assert "patched" in self._scale(0)
+        self.kubectl("delete", "pods", *OPERATOR, "--force", "--grace-period=0")
+        self.until("no operator runs", lambda: not self.get("pods", *OPERATOR)["items"], 30)
+
+    def _scale(self, replicas: int) -> str:
+        patch = json.dumps({"spec": {"replicas": replicas}})
+        words = ("patch", "deployment", NAME, f"--namespace={NAME}", "-p", patch)
+        return self.kubectl(*words, code=None)
+
+    def log(self) -> str:
+        words = ("logs", *OPERATOR, "--tail=-1", "--prefix")
+        return self.does("kubectl", *words, code=None)
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    """A user of a cluster with Kueue and our operator."""
+    require_real_cluster()
+    archives = [images.build(name) for name in IMAGES]
+    options = Options("kueue", nodes=2, arguments=kueue.ARGUMENTS)
+    with RealCluster(options, print) as cluster:
+        cluster.load_images(archives)
+        cluster.kubectl("create", "-f", str(DEPLOY))
+        kueue.install(cluster, print)
+        user = RealQueues(cluster, tmp_path_factory.mktemp("kueue"))
+        user.start_operator()
+        user.until_kueue_answers()
+        yield user
+        log = user.log()
+    assert "Traceback" not in log, log
+
+
+class TestQueues(QueueCases):
+    """All cases."""
