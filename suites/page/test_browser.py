@@ -53,7 +53,8 @@ def test_the_list_is_live(window: Window, cluster: traincrew.LocalCluster, tmp_p
     search.clear()
     search.send_keys("x", Keys.BACKSPACE)
     cluster.client.delete("chainerjob", "quick")
-    window.until_text("2 jobs")
+    window.until_text("2 jobs, ")
+    window.until_text("Deleted", "tr[data-key$='/quick']")
 
 
 def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { dotsOf, knownOf, phaseOf, pointsOf } from "./static/jobrow.js";
 import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
 import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
@@ -104,4 +105,25 @@ test("the end of a log is its last traceback, also where the lines of two stream
   assert.deepEqual(endOf([head, "step 1", file, "step 2/9 loss 1", raised, "step 3"]), traceback);
   assert.deepEqual(endOf([head, file, "KeyboardInterrupt"]), [head, file, "KeyboardInterrupt"]);
   assert.deepEqual(endOf(["one", "two"]), ["one", "two"]);
+});
+
+test("a small curve fills its place, the highest value on top", () => {
+  assert.equal(pointsOf([99, 0]), "0,1 72,17");
+  assert.equal(pointsOf([0, 99, 0]), "0,17 36,1 72,17");
+});
+
+test("each pod is a dot; of many pods each state has its share, and at least one", () => {
+  const few = { ready: 3, failed: 1, finished: 0, waiting: 2 };
+  assert.deepEqual(dotsOf(few), few);
+  assert.deepEqual(dotsOf({ ready: 997, failed: 1, finished: 0, waiting: 2 }), { ready: 8, failed: 1, finished: 0, waiting: 1 });
+  assert.deepEqual(dotsOf({ ready: 20, failed: 0, finished: 20, waiting: 0 }), { ready: 5, failed: 0, finished: 5, waiting: 0 });
+});
+
+test("a row says what does not speak for itself, and what a deleted job was before", () => {
+  const job = { phase: "Failed", reason: "ExitCode", message: "KeyError: 'label'", warning: "" };
+  assert.equal(knownOf({ job, deletedAt: null }), "ExitCode: KeyError: 'label'");
+  assert.equal(knownOf({ job: { ...job, phase: "Running" }, deletedAt: null }), "");
+  assert.equal(knownOf({ job: { ...job, phase: "Running", warning: "Stalled: no progress" }, deletedAt: null }), "Stalled: no progress");
+  assert.equal(knownOf({ job, deletedAt: "2026-01-01T00:00:00Z" }), "It was Failed before it was deleted. KeyError: 'label'");
+  assert.equal(phaseOf({ job, deletedAt: "2026-01-01T00:00:00Z" }), "Deleted");
 });

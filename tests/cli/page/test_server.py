@@ -197,24 +197,28 @@ async def test_streams_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyP
 # -- the list -----------------------------------------------------------------------------------
 
 
+def phase_of(seen: dict[str, Any], key: str) -> str | None:
+    row = seen.get("rows", {}).get(key)
+    return None if row is None else row["job"]["phase"]
+
+
 async def test_jobs_appear_change_and_go(cluster: Cluster) -> None:
     await cluster.start_operator()
     key = "ChainerJob.kubeflow.org/default/digits"
     async with opened(cluster) as browser:
         assert (await browser.until("/jobs", lambda seen: "rows" in seen))["rows"] == {}
         await cluster.create(job("digits"))
-        seen = await browser.until(
-            "/jobs", lambda seen: seen.get("rows", {}).get(key, {}).get("phase") == "Created"
-        )
-        assert seen["rows"][key]["desired"] == 1
+        seen = await browser.until("/jobs", lambda seen: phase_of(seen, key) == "Created")
+        assert seen["rows"][key]["job"]["desired"] == 1
+        assert seen["rows"][key]["pods"] == {"ready": 0, "failed": 0, "finished": 0, "waiting": 1}
         assert seen["problems"] == []
         shown = asyncio.Event()
 
         def is_gone(seen: dict[str, Any]) -> bool:
-            there = key in seen.get("rows", {})
-            if there:
+            row = seen.get("rows", {}).get(key)
+            if row is not None:
                 shown.set()
-            return shown.is_set() and not there
+            return row is not None and row["deletedAt"] is not None
 
         watching = asyncio.create_task(browser.until("/jobs", is_gone))
         await asyncio.wait_for(shown.wait(), DEADLINE)

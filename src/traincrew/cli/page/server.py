@@ -18,6 +18,7 @@ from traincrew.cli.page.feed import Message
 from traincrew.cli.page.jobfeed import JobFeed
 from traincrew.cli.page.listfeed import ListCursor, ListFeed, kind_key, served_by
 from traincrew.cli.page.streams import JobCursor, send
+from traincrew.cli.page.trends import TrendReader
 from traincrew.cli.watching.gather import gather
 from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError, NotFoundError
@@ -283,7 +284,9 @@ class PageServer:
         while True:
             await changed.wait()
             changed.clear()
-            for key in list(self._list.rows):
+            for key, (_, row) in list(self._list.rows.items()):
+                if row.deleted_at is not None:
+                    continue
                 kind, namespace, name = key.split("/")
                 served = served_by(kind)
                 if served is not None and len(self._feeds) < MOST_FOLLOWED:
@@ -291,10 +294,11 @@ class PageServer:
 
     async def _while_used(self, key: tuple[str, str, str], feed: JobFeed) -> None:
         work = asyncio.create_task(feed.run())
-        idle = 0.0
+        idle, trends = 0.0, TrendReader(feed.recorder)
         try:
             while idle < IDLE_SECONDS and not work.done():
                 await asyncio.wait({work}, timeout=1.0)
+                self._list.printed("/".join(key), trends.read())
                 idle = 0.0 if feed.subscribers or self._follow else idle + 1.0
         finally:
             if self._ended is None:
