@@ -116,3 +116,55 @@ def test_a_job_that_was_deleted_stays(
     window.until_text("Running", row("past"))
     assert window.text(f"{row('past')} .metric") == ""
     cluster.client.delete("elasticjob", "past")
+
+
+LOSSES = {"first": (4, 2, 1), "second": (8, 6, 5, 4.5)}
+
+
+def values(window: Window) -> dict[str, str]:
+    """Return the values in the legend of a comparison, by the names of jobs."""
+    names, shown = window.texts(".legend td.name"), window.texts(".legend td.name + td + td")
+    return dict(zip(names, shown, strict=True))
+
+
+def test_jobs_are_compared(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:
+    for name in LOSSES:
+        many_pods.create(cluster, name, [], workers=1)
+    for name in LOSSES:
+        until(lambda name=name: window.find(box(name)), "its row")  # type: ignore[misc]
+        window.find(box(name))[0].click()
+    window.find(box("first"))[0].send_keys("c")
+    window.until_text("2 jobs compared", "h1")
+    window.until_text("No metrics yet")
+    for number in range(4):
+        for name, losses in LOSSES.items():
+            if number < len(losses):
+                step, loss = (number + 1) * 10, losses[number]
+                report = many_pods.reported(number + 1, step=step, loss=loss, other=step)
+                many_pods.set_job(cluster, name, report)
+                window.until_text(f"{loss}", f".legend [data-key$='/{name}'] td:nth-child(3)")
+    assert values(window) == {"first": "1", "second": "4.500"}
+    # By step: both are pointed at in the same place.
+    assert window.find(".choice button[aria-pressed=true]")[0].text == "step"
+    window.point_at("loss", 1 / 3)
+    window.until_text("step 20", ".legend thead")
+    assert values(window) == {"first": "2", "second": "6"}
+    window.point_at("loss", 1)
+    window.until_text("step 40", ".legend thead")
+    assert values(window) == {"first": "", "second": "4.500"}
+    window.picture("page-compare", tmp_path)
+    # What is chosen stands in the address.
+    window.driver.find_element(By.XPATH, "//button[text()='time']").click()
+    window.driver.find_element(By.XPATH, "//option[text()='other']").click()
+    address = window.driver.current_url
+    assert "metric=other" in address
+    assert "axis=time" in address
+    window.driver.refresh()
+    until(lambda: values(window) == {"first": "30", "second": "40"}, "the other metric")
+    assert window.find(".choice button[aria-pressed=true]")[0].text == "time"
+    window.driver.back()
+    until(lambda: values(window) == {"first": "1", "second": "4.500"}, "the metric before")
+    window.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    window.until_text("2 selected", ".selected")
+    for name in LOSSES:
+        cluster.client.delete("elasticjob", name)

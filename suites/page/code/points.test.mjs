@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { anyCounts, comparedOf, labelsOf, metricsOf, valueAt } from "./static/comparing.js";
 import { dotsOf, knownOf, phaseOf, pointsOf } from "./static/jobrow.js";
 import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
@@ -126,4 +127,40 @@ test("a row says what does not speak for itself, and what a deleted job was befo
   assert.equal(knownOf({ job: { ...job, phase: "Running", warning: "Stalled: no progress" }, deletedAt: null }), "Stalled: no progress");
   assert.equal(knownOf({ job, deletedAt: "2026-01-01T00:00:00Z" }), "It was Failed before it was deleted. KeyError: 'label'");
   assert.equal(phaseOf({ job, deletedAt: "2026-01-01T00:00:00Z" }), "Deleted");
+});
+
+test("the metric is first that most jobs have", () => {
+  const a = [series("step", "a", [1], [1]), series("lr", "a", [1], [1]), series("loss", "a", [1], [1])];
+  const b = [series("loss", "b", [1], [1]), series("empty", "b", [], [])];
+  assert.deepEqual(metricsOf([a, b]), ["loss", "lr"]);
+  assert.equal(anyCounts([b]), false);
+  assert.equal(anyCounts([a, b]), true);
+});
+
+test("each job is one line, that of the pod with the most values, by step or since its first value", () => {
+  const job = [series("step", "p1", [100, 110, 120], [5, 10, 15]), series("loss", "p0", [100], [9]), series("loss", "p1", [100, 110, 120], [3, 2, 1])];
+  assert.deepEqual(comparedOf(job, "loss", "step", "digits"), { line: { source: "digits", x: [5, 10, 15], y: [3, 2, 1] }, pod: "p1", others: 1, why: "" });
+  assert.deepEqual(comparedOf(job, "loss", "time", "digits").line, { source: "digits", x: [0, 10, 20], y: [3, 2, 1] });
+  assert.equal(comparedOf(job.slice(2), "loss", "step", "x").why, "counts no steps");
+  assert.equal(comparedOf(job, "accuracy", "step", "x").why, "has no accuracy");
+  assert.equal(comparedOf([], "loss", "step", "x").why, "no metrics yet");
+});
+
+test("the value at a place is the last one until there, and none beyond the ends", () => {
+  const line = { source: "a", x: [10, 20, 30], y: [3, 2, 1] };
+  assert.deepEqual([9, 10, 19, 20, 30, 31].map((x) => valueAt(line, x)), [null, 3, 3, 2, 1, null]);
+  assert.equal(valueAt({ source: "a", x: [], y: [] }, 1), null);
+});
+
+test("jobs are named as shortly as they can be told apart", () => {
+  assert.deepEqual(labelsOf(["K.g/a/x", "K.g/a/y"]), ["x", "y"]);
+  assert.deepEqual(labelsOf(["K.g/a/x", "K.g/b/x"]), ["a/x", "b/x"]);
+  assert.deepEqual(labelsOf(["K.g/a/x", "L.g/a/x"]), ["K.g/a/x", "L.g/a/x"]);
+});
+
+test("what is compared is a table as well", () => {
+  const jobs = [[series("step", "p", [1, 2], [10, 20]), series("loss", "p", [1, 2], [4, 2])], [series("step", "q", [5, 6], [20, 30]), series("loss", "q", [5, 6], [8, 6])]];
+  const lines = (axis) => jobs.map((job, index) => comparedOf(job, "loss", axis, `job-${index}`).line);
+  assert.equal(csvOf("step", lines("step")), "step,job-0,job-1\n10,4,\n20,2,8\n30,,6\n");
+  assert.equal(csvOf("time", lines("time")), "time,job-0,job-1\n0,4,8\n1,2,6\n");
 });

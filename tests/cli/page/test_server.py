@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 60.0
 DIGITS = "/jobs/ChainerJob.kubeflow.org/default/digits"
+COMPARED = "/compare?job=ChainerJob.kubeflow.org/default/a&job=ChainerJob.kubeflow.org/default/b"
 
 
 class Browser:
@@ -122,7 +123,7 @@ async def test_an_address_opens_one_window(cluster: Cluster) -> None:
         assert await other.open(browser.opened[-1]) == 200
 
 
-@pytest.mark.parametrize("path", ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why"])
+@pytest.mark.parametrize("path", ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", COMPARED])
 async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
         for header in ({"Authorization": ""}, {"Authorization": "Bearer x"}):

@@ -14,6 +14,7 @@ from aiohttp import web
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.jobview.why import explain
 from traincrew.cli.page.access import Access
+from traincrew.cli.page.comparing import MOST_COMPARED, CompareCursor, ComparedFeed
 from traincrew.cli.page.feed import Message
 from traincrew.cli.page.jobfeed import JobFeed
 from traincrew.cli.page.listfeed import ListCursor, ListFeed, kind_key, served_by
@@ -225,6 +226,8 @@ class PageServer:
         match method, request.path.split("/")[1:]:
             case "GET", ["jobs"]:
                 return await self._stream(request, self._list, ListCursor(self._list))
+            case "GET", ["compare"]:
+                return await self._compare(request)
             case "GET", ["jobs", kind, namespace, name]:
                 feed = self._feed_of(_served(kind), namespace, name)
                 return await self._stream(request, feed, JobCursor(feed))
@@ -320,6 +323,16 @@ class PageServer:
         finally:
             self._streams -= 1
         return response
+
+    async def _compare(self, request: web.BaseRequest) -> web.StreamResponse:
+        keys = list(dict.fromkeys(request.query.getall("job", ())))
+        named = [key.split("/") for key in keys]
+        if not 1 <= len(keys) <= MOST_COMPARED or any(len(parts) != 3 for parts in named):
+            return _problem(
+                400, f"job: name 1 to {MOST_COMPARED} jobs, each as KIND.GROUP/NAMESPACE/NAME"
+            )
+        jobs = [self._feed_of(_served(kind), *rest) for kind, *rest in named]
+        return await self._stream(request, ComparedFeed(jobs), CompareCursor(jobs))
 
     async def _manifest(self, kind: str, namespace: str, name: str) -> web.StreamResponse:
         import yaml

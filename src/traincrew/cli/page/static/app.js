@@ -1,5 +1,6 @@
 // The frame of the page: session, address, theme, keyboard.
 
+import { showCompare } from "./compare.js";
 import { element } from "./format.js";
 import { showJob } from "./job.js";
 import { showList } from "./list.js";
@@ -25,6 +26,8 @@ function show() {
   if (job) {
     const [kind, namespace, name] = job.slice(1).map(decodeURIComponent);
     leave = showJob(content, { kind: kind ?? "", namespace: namespace ?? "", name: name ?? "" }, report);
+  } else if (/^#\/compare(\?|$)/.test(location.hash)) {
+    leave = showCompare(content, report);
   } else {
     document.title = "traincrew";
     leave = showList(content, report);
@@ -69,6 +72,12 @@ function move(step) {
   links[Math.min(Math.max(now + step, 0), links.length - 1)]?.focus();
 }
 
+/** As the link to all jobs, which knows what was selected there. */
+function leaveToList() {
+  const link = document.querySelector("main .path a");
+  if (link instanceof HTMLElement) link.click(); else location.hash = "#/";
+}
+
 /** Select the job of the list that has the focus, or not any more. */
 function select() {
   const box = document.activeElement?.closest("tr[data-key]")?.querySelector("input[type=checkbox]");
@@ -87,7 +96,7 @@ function onKey(event) {
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === "x") select();
-  else if (event.key === "Escape" && /^#\/(job\/|compare)/.test(location.hash)) location.hash = "#/";
+  else if (event.key === "Escape" && /^#\/(job\/|compare)/.test(location.hash)) leaveToList();
   else {
     const wanted = [...document.querySelectorAll("[data-shortcut]")].find((each) =>
       each instanceof HTMLElement && each.dataset["shortcut"] === event.key && each.offsetParent !== null);
