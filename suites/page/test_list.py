@@ -111,6 +111,11 @@ def test_a_job_that_was_deleted_stays(
     window.open()
     window.until_text("Deleted", row("past"))
     window.picture("page-deleted", tmp_path)
+    # Its page has what is known, although nobody has opened it before.
+    window.show(many_pods.address_of("past"))
+    window.until_text("Deleted", "h1")
+    window.until_text("It was Failed before it was deleted. KeyError: 'label'")
+    window.show("")
     # A new job of this name takes its place.
     many_pods.create(cluster, "past", [], workers=2)
     window.until_text("Running", row("past"))

@@ -12,6 +12,7 @@ import pytest
 
 from cli.anycluster import job
 from harness import Cluster
+from traincrew.cli.page import jobfeeds
 from traincrew.cli.page import server as page_server
 from traincrew.cli.page.server import PageServer
 
@@ -307,3 +308,31 @@ async def test_a_job_that_is_scaled_is_marked(cluster: Cluster) -> None:
         await cluster.edit("digits", {"workerSets": {"ws0": {"replicas": 4}}})
         marks = (await watching)["marks"]
         assert marks[0][1] == "3 → 5 pods"
+
+
+async def test_what_was_seen_of_a_deleted_job_stays(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobfeeds, "IDLE_SECONDS", 0.5)
+    key = DIGITS.removeprefix("/jobs/")
+    await cluster.start_operator()
+    await cluster.create(job("digits", workers=1))
+    async with opened(cluster) as browser:
+        await browser.until(DIGITS, lambda seen: seen.get("pods", {}).get("changed"))
+        # Nobody looks at it while it is deleted; the list says that it was.
+        await cluster.client.delete(cluster.kind_of("digits"), "digits", "default")
+
+        def is_deleted(seen: dict[str, Any]) -> bool:
+            row = seen.get("rows", {}).get(key)
+            return row is not None and row["deletedAt"] is not None
+
+        await browser.until("/jobs", is_deleted)
+        seen = await browser.until(DIGITS, lambda seen: "job" in seen)
+        assert seen["job"]["exists"] is False
+        assert seen["job"]["job"]["name"] == "digits"
+        # A new job of the same name is another one.
+        await cluster.create(job("digits"))
+        await browser.until(
+            DIGITS,
+            lambda seen: seen.get("job", {}).get("exists") and not seen["job"]["job"]["restarts"],
+        )

@@ -3,6 +3,7 @@
 import { Curves } from "./curves.js";
 import { count, duration, element, paced, seconds, throttled } from "./format.js";
 import { Head } from "./head.js";
+import { knownOf } from "./jobrow.js";
 import { Log } from "./log.js";
 import { Panel } from "./panel.js";
 import { Pods } from "./pods.js";
@@ -129,7 +130,8 @@ class View {
     const behind = content.conditions
       .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
       .map((/** @type {any} */ one) => one.message);
-    this.problems.replaceChildren(...problemsOf([...behind, ...content.problems]));
+    const past = content.exists === false ? [knownOf({ job: content.job, deletedAt: "" })] : [];
+    this.problems.replaceChildren(...problemsOf([...past, ...behind, ...content.problems]));
     this.log.setUnfollowed(content.unfollowed);
     this.drawProgress();
     this.drawPods();

@@ -42,7 +42,7 @@ export function ageOf(job) {
 
 /**
  * Return what there is to know of a job in a state that does not speak for itself.
- * @param {JobRow} row
+ * @param {{job: Summary, deletedAt: string | null}} row
  */
 export function knownOf({ job, deletedAt }) {
   const { phase, reason, message, warning } = job;
