@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { withoutColours } from "./static/ansi.js";
+import { matchesIn, nextMatch, piecesOf, Wrapped } from "./static/loglines.js";
 import { anyCounts, comparedOf, labelsOf, metricsOf, valueAt } from "./static/comparing.js";
 import { dotsOf, knownOf, phaseOf, pointsOf } from "./static/jobrow.js";
 import { endOf } from "./static/panel.js";
@@ -163,4 +165,42 @@ test("what is compared is a table as well", () => {
   const lines = (axis) => jobs.map((job, index) => comparedOf(job, "loss", axis, `job-${index}`).line);
   assert.equal(csvOf("step", lines("step")), "step,job-0,job-1\n10,4,\n20,2,8\n30,,6\n");
   assert.equal(csvOf("time", lines("time")), "time,job-0,job-1\n0,4,8\n1,2,6\n");
+});
+
+test("colours are parts of a text, and nothing else of a sequence is left", () => {
+  assert.deepEqual(withoutColours("plain"), { text: "plain", styles: [] });
+  assert.deepEqual(withoutColours("a \x1b[1;31mred\x1b[0m b"), { text: "a red b", styles: [[2, 5, "ansi-red ansi-bold"]] });
+  assert.deepEqual(withoutColours("\x1b[32mg\x1b[39mx\x1b[94mb\x1b[m"), { text: "gxb", styles: [[0, 1, "ansi-green"], [2, 3, "ansi-blue"]] });
+  assert.deepEqual(withoutColours("\x1b[4mu\x1b[24mv"), { text: "uv", styles: [[0, 1, "ansi-underline"]] });
+  // Backgrounds have colours that would be mistaken for others.
+  assert.deepEqual(withoutColours("\x1b[48;5;31mx\x1b[48;2;1;31;4my"), { text: "xy", styles: [] });
+  assert.deepEqual(withoutColours("\x1b[38;5;196mx\x1b[38;2;0;200;10my\x1b[38:2::0:0:250mz").styles.map(([, , name]) => name), ["ansi-red", "ansi-green", "ansi-blue"]);
+});
+
+test("lines are wrapped into rows of one height", () => {
+  const wrapped = new Wrapped(10);
+  for (const length of [0, 10, 25]) wrapped.add(length);
+  assert.equal(wrapped.count, 5);
+  assert.deepEqual([0, 1, 2, 4].map((row) => wrapped.at(row)), [
+    { line: 0, from: 0, to: 10 }, { line: 1, from: 0, to: 10 }, { line: 2, from: 0, to: 10 }, { line: 2, from: 20, to: 30 }]);
+  const whole = new Wrapped(0);
+  whole.add(1000);
+  assert.deepEqual([whole.count, whole.at(0)], [1, { line: 0, from: 0, to: Infinity }]);
+});
+
+test("a text is cut where its style changes, or what is searched for begins", () => {
+  assert.deepEqual(matchesIn("Ab ab", "ab"), [[0, 2], [3, 5]]);
+  assert.deepEqual(matchesIn("ab", ""), []);
+  const pieces = piecesOf("abcdef", [[1, 3, "ansi-red"]], [[2, 4]], 0, Infinity);
+  assert.deepEqual(pieces.map(({ text, classes, marked }) => [text, classes, marked]), [["a", "", false], ["b", "ansi-red", false], ["c", "ansi-red", true], ["d", "", true], ["ef", "", false]]);
+  assert.deepEqual(piecesOf("abcdef", [], [], 2, 4).map(({ text }) => text), ["cd"]);
+  assert.deepEqual(piecesOf("", [], [], 0, 9), []);
+});
+
+test("matches follow each other in both directions, and go on at the other end", () => {
+  const matches = (index) => [2, 5].includes(index);
+  assert.deepEqual([-1, 2, 5].map((current) => nextMatch(8, matches, current, 1)), [2, 5, 2]);
+  assert.deepEqual([-1, 5, 2].map((current) => nextMatch(8, matches, current, -1)), [5, 2, 5]);
+  assert.equal(nextMatch(8, () => false, -1, 1), -1);
+  assert.equal(nextMatch(0, matches, -1, 1), -1);
 });

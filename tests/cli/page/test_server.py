@@ -124,7 +124,10 @@ async def test_an_address_opens_one_window(cluster: Cluster) -> None:
         assert await other.open(browser.opened[-1]) == 200
 
 
-@pytest.mark.parametrize("path", ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", COMPARED])
+@pytest.mark.parametrize(
+    "path",
+    ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", f"{DIGITS}/logs/p/previous", COMPARED],
+)
 async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
         for header in ({"Authorization": ""}, {"Authorization": "Bearer x"}):

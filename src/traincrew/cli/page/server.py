@@ -215,6 +215,8 @@ class PageServer:
                 return await self._manifest(kind, namespace, name)
             case "GET", ["jobs", kind, namespace, name, "why"]:
                 return await self._why(kind, namespace, name)
+            case "GET", ["jobs", kind, namespace, name, "logs", pod, "previous"]:
+                return await self._previous_log((kind, namespace, name), pod)
             case "POST", ["jobs", kind, namespace, name, "logs", pod]:
                 return self._follow_log((kind, namespace, name), pod)
         raise web.HTTPNotFound
@@ -247,6 +249,15 @@ class PageServer:
         if known is None or not known.logs.ask(pod):
             raise web.HTTPNotFound(reason="the job has no such pod (any more)")
         return web.Response(status=204)
+
+    async def _previous_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
+        known = self._feeds.known(job)
+        try:
+            return _json(await known.logs.previous(pod) if known is not None else [])
+        except LookupError as error:
+            raise web.HTTPNotFound(reason="no container of this pod was restarted") from error
+        except ApiError as error:
+            return _problem(502, self._ended.text if self._ended else error.message)
 
     def _feed_of(self, served: Served, namespace: str, name: str) -> JobFeed:
         try:

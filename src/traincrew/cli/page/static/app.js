@@ -49,7 +49,7 @@ function setTheme(theme) {
 
 const KEYS = /** @type {[string, string][]} */ ([
   ["/", "filter the jobs, search the log"], ["j, k", "next and previous job"], ["Enter", "open it"], ["x", "select it"], ["c", "compare what is selected"], ["Esc", "leave a field; back to all jobs"],
-  ["1 to 5", "parts of a job"], ["f", "filter the pods"], ["t", "light or dark"], ["?", "these keys"],
+  ["n, N", "next and previous match in the log"], ["1 to 5", "parts of a job"], ["f", "filter the pods"], ["t", "light or dark"], ["?", "these keys"],
 ]);
 
 function showKeys() {

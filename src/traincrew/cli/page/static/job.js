@@ -67,7 +67,10 @@ class View {
     this.panel = new Panel((pod) => this.showLog(pod));
     this.curves = new Curves();
     this.timeline = new Timeline();
-    this.log = new Log((pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }));
+    this.log = new Log({
+      ask: (pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }),
+      previous: async (pod) => JSON.parse(await text(`${path}/logs/${encodeURIComponent(pod)}/previous`)),
+    });
     this.pods = new Pods((shown) => this.timeline.draw(shown.length > MANY_PODS ? shown : [...shown].sort(byPlace)), (pod) => this.showLog(pod));
     this.squares = new Squares((row) => this.showLog(row.pod.name));
     this.few = element("ul", { class: "few-pods" });
@@ -142,7 +145,7 @@ class View {
   onPods(content) {
     for (const uid of content.removed) this.known.delete(uid);
     for (const row of content.changed) this.known.set(row.pod.uid, prepared(row));
-    this.log.offer(content.changed.map((row) => row.pod.name));
+    this.log.offer(content.changed.map((row) => row.pod));
     this.drawPods();
     this.explain();
   }
