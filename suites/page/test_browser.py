@@ -68,11 +68,10 @@ def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_
     window.until_text("epoch 9/4000", ".log")
     window.picture("page-job", tmp_path)
     # The first screen has the header, curves, pods and timeline.
-    height = window.driver.execute_script("return innerHeight")
+    ends = """const {bottom} = document.querySelector(arguments[0]).getBoundingClientRect();
+    return bottom <= innerHeight"""
     for selector in (".head", ".curve", ".few-pod", ".timeline"):
-        assert (
-            window.find(selector)[0].rect["y"] + window.find(selector)[0].rect["height"] <= height
-        )
+        assert window.driver.execute_script(ends, selector), selector
 
     window.part("Events")
     window.until_text("Started", ".events")
@@ -289,3 +288,29 @@ def test_the_page_comes_back_after_a_restart_of_the_server(
     other.end()
     second.until_text("`traincrew ui` does not answer. Trying again…", "#connection")
     assert window.complaints()
+
+
+def test_warnings_are_listed_and_other_events_summed_up(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    cluster.client.create(job("calm", "import time; time.sleep(600)", workers=3))
+    window.show(address_of("calm"))
+    window.until_text("Running", "h1")
+    window.part("Events")
+    # Without warnings they are in sight; closed, one line says what happened.
+    window.until_text("4 pods started", ".other-events summary")
+    window.until_text("Started", ".other-events td")
+    window.find(".other-events summary")[0].click()
+    until(lambda: not window.find(".other-events td")[0].is_displayed(), "they are closed")
+    window.part("Overview")
+    document = job("loud", "print('x')")
+    document["spec"]["master"]["template"]["spec"]["containers"][0]["image"] = "nowhere/none:1"
+    cluster.client.create(document)
+    window.show(address_of("loud"))
+    window.part("Events")
+    window.until_text("nowhere/none", ".events > .scroll .why")
+    window.until_text("pod scheduled", ".other-events summary")
+    assert not window.find(".other-events")[0].get_attribute("open")
+    window.picture("page-events", tmp_path)
+    for name in ("calm", "loud"):
+        cluster.client.delete("chainerjob", name)

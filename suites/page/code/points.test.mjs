@@ -6,6 +6,7 @@ import { withoutColours } from "./static/ansi.js";
 import { matchesIn, nextMatch, piecesOf, Wrapped } from "./static/loglines.js";
 import { anyCounts, comparedOf, labelsOf, metricsOf, valueAt } from "./static/comparing.js";
 import { dotsOf, knownOf, phaseOf, pointsOf } from "./static/jobrow.js";
+import { summaryOf } from "./static/events.js";
 import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
 import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
@@ -203,4 +204,12 @@ test("matches follow each other in both directions, and go on at the other end",
   assert.deepEqual([-1, 5, 2].map((current) => nextMatch(8, matches, current, -1)), [5, 2, 5]);
   assert.equal(nextMatch(8, () => false, -1, 1), -1);
   assert.equal(nextMatch(0, matches, -1, 1), -1);
+});
+
+test("what is no warning is said in one line", () => {
+  const event = (second, reason, about) => ({ at: `2026-01-01T00:00:${String(second).padStart(2, "0")}Z`, kind: "Normal", about, reason, message: "", count: 1 });
+  const pods = Array.from({ length: 40 }, (_, index) => event(3 + Math.floor(index / 5), "Started", `Pod p-${index}`));
+  assert.equal(summaryOf([...pods, event(15, "Started", "Pod p-0"), event(5, "Created", "Job j")]), "40 pods started, 1 Job created, in 12s");
+  assert.equal(summaryOf([event(1, "JobRunning", "MxJob m")]), "JobRunning of 1 MxJob");
+  assert.equal(summaryOf(["Aed", "Bed", "Ced", "Ded", "Eed", "Fed"].map((reason) => event(1, reason, "Pod p"))).split(", ").at(-1), "2 more kinds of events");
 });
