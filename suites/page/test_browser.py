@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from suites.pages import PageProcess, Window, until
+from suites.pages import TRAINCREW, PageProcess, Window, until
 
 from chainerjobs import chainer_job
 
@@ -183,6 +185,32 @@ def test_the_log_can_be_searched(window: Window, cluster: traincrew.LocalCluster
     window.until_text("1 lines", ".tools")
     window.until_text("line 1234", ".log")
     assert window.text(".log mark") == "needle"
+    cluster.client.delete("chainerjob", "haystack")
+
+
+def test_an_empty_list_offers_a_command_that_works_here(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}})
+    page = PageProcess(cluster.environment, "-n", "fresh")
+    try:
+        fresh = Window(window.driver, page)
+        fresh.open()
+        fresh.until_text("No jobs yet")
+        fresh.picture("page-empty", tmp_path)
+        command = window.driver.execute_script(
+            "return document.querySelector('.empty code').textContent"
+        )
+        path = f"{TRAINCREW.parent}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(
+            ["/bin/sh", "-c", command], env={**cluster.environment, "PATH": path}, check=True
+        )
+        fresh.until_text("Running", "tr[data-key$='/hello']")
+        cluster.client.delete("chainerjob", "hello", "fresh")
+        fresh.until_text("No jobs yet")
+    finally:
+        window.driver.get("about:blank")  # before the server ends
+        assert page.end() == 0
 
 
 def test_a_scaled_job_is_marked(window: Window, cluster: traincrew.LocalCluster) -> None:

@@ -93,6 +93,7 @@ class PageServer:
         opened: Called when a browser has used the address, with the next one.
         follow: Follow jobs from the start, whether or not somebody looks at them: for a cluster
             that may end before somebody does.
+        first_job: A command that creates a job on this cluster, for an empty list.
     """
 
     def __init__(
@@ -101,13 +102,16 @@ class PageServer:
         cluster: str,
         namespace: str | None = None,
         opened: Callable[[str], None] | None = None,
+        *,
         follow: bool = False,
+        first_job: str = "",
     ) -> None:
         self._follow = follow
         self._ended: _Ended | None = None
         self._client = client
         self._cluster = cluster
         self._opened = opened
+        self._first_job = first_job
         self._list = ListFeed(client, namespace)
         self._feeds = JobFeeds(client, self._list, self._start, follow=follow)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -242,7 +246,7 @@ class PageServer:
             )
         if self._opened is not None:
             self._opened(self.address())
-        return _json({"session": session, "cluster": self._cluster})
+        return _json({"session": session, "cluster": self._cluster, "firstJob": self._first_job})
 
     def _follow_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
         known = self._feeds.known(job)

@@ -4,7 +4,7 @@ import { arrange, count, element, throttled } from "./format.js";
 import { copying } from "./head.js";
 import { ageOf, DELETED, rowOf } from "./jobrow.js";
 import { Selection } from "./selection.js";
-import { stream } from "./session.js";
+import { firstJob, stream } from "./session.js";
 import { PHASES, state, toneOfPhase } from "./states.js";
 
 /**
@@ -83,8 +83,8 @@ class List {
     this.body = element("tbody");
     this.count = element("span", { class: "faint", role: "status" });
     this.problems = element("div");
-    this.empty = element("div", { class: "empty", hidden: "" }, element("p", {}, "No jobs yet. Create one:"),
-      copying("traincrew run -f JOB.yaml"), " or ", copying("kubectl create -f JOB.yaml"));
+    this.empty = element("div", { class: "empty", hidden: "" }, element("p", {}, firstJob() ? "No jobs yet. This creates one here; click to copy it:" : "No jobs yet."),
+      firstJob() && copying(firstJob()));
     this.chips = element("div", { class: "states", role: "group", "aria-label": "Jobs by phase" });
     this.kind = this.menu("kind", "All kinds");
     this.namespace = this.menu("namespace", "All namespaces");
@@ -197,6 +197,7 @@ class List {
     const all = `${count(there)} ${there === 1 ? "job" : "jobs"}`, deleted = this.rows.size - there;
     this.count.textContent = `${shown < there ? `${count(shown)} of ${all}` : all}${deleted ? `, ${count(deleted)} deleted` : ""}`;
     this.empty.hidden = there > 0;
+    this.table.hidden = this.rows.size === 0;
     this.drawMenusSoon();
   }
 
