@@ -7,15 +7,16 @@ export class Wrapped {
   /** @param {number} columns letters in a row; 0 does not wrap */
   constructor(columns) {
     this.columns = columns;
-    /** @type {number[]} the first row of each line */
+    /** @type {number[]} the first row of each line, if lines are wrapped */
     this.firsts = [];
     this.count = 0;
   }
 
   /** @param {number} length letters of the next line */
   add(length) {
+    if (!this.columns) { this.count += 1; return; }
     this.firsts.push(this.count);
-    this.count += this.columns ? Math.max(1, Math.ceil(length / this.columns)) : 1;
+    this.count += Math.max(1, Math.ceil(length / this.columns));
   }
 
   /**
