@@ -39,6 +39,7 @@ return [...new Set(found)];
 """
 LONG = "a-name-of-as-many-letters-as-a-job-of-its-kind-has1"
 JOBS = {"few": 3, "crowd": 40, LONG: 1}
+COMPARED = "#/compare?" + "&".join(f"job={many_pods.address_of(name)}" for name in JOBS)
 SIZES = [(360, 740), (1280, 800), (2560, 1440)]
 
 
@@ -54,6 +55,7 @@ def cluster() -> Iterator[traincrew.LocalCluster]:
                 statuses[9] = many_pods.running(restarts=2)
                 statuses[11] = many_pods.unscheduled()
             many_pods.create(running, name, statuses)
+            many_pods.set_job(running, name, many_pods.reported(1, step=1, loss=0.5))
         yield running
 
 
@@ -78,12 +80,17 @@ def test_each_state_in_each_size(
         window.show(many_pods.address_of(name) if name else "")
         if not name:
             window.until_text(f"{len(JOBS)} jobs")
+            window.find("td.select input")[0].click()
             problems["list"] = _problems(window)
+            window.find("td.select input")[0].click()
             continue
         until(lambda: window.find(".few-pod, .square"), "its pods")
         for part in ("Overview", "Pods", "Log", "Events", "Manifest"):
             window.part(part)
             problems[f"{name} {part}"] = _problems(window)
+    window.driver.execute_script("location.hash = arguments[0]", COMPARED)
+    until(lambda: window.find(".legend .state.run"), "the jobs that are compared")
+    problems["compared"] = _problems(window)
     lines = [f"{place}: {each}" for place, found in problems.items() for each in found]
     assert not lines, "\n".join(lines)
 

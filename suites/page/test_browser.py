@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from suites.pages import PageProcess, Window, until
+from suites.pages import TRAINCREW, PageProcess, Window, until
 
 from chainerjobs import chainer_job
 
@@ -53,7 +55,8 @@ def test_the_list_is_live(window: Window, cluster: traincrew.LocalCluster, tmp_p
     search.clear()
     search.send_keys("x", Keys.BACKSPACE)
     cluster.client.delete("chainerjob", "quick")
-    window.until_text("2 jobs")
+    window.until_text("2 jobs, ")
+    window.until_text("Deleted", "tr[data-key$='/quick']")
 
 
 def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:
@@ -67,11 +70,10 @@ def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_
     window.until_text("epoch 9/4000", ".log")
     window.picture("page-job", tmp_path)
     # The first screen has the header, curves, pods and timeline.
-    height = window.driver.execute_script("return innerHeight")
+    ends = """const {bottom} = document.querySelector(arguments[0]).getBoundingClientRect();
+    return bottom <= innerHeight"""
     for selector in (".head", ".curve", ".few-pod", ".timeline"):
-        assert (
-            window.find(selector)[0].rect["y"] + window.find(selector)[0].rect["height"] <= height
-        )
+        assert window.driver.execute_script(ends, selector), selector
 
     window.part("Events")
     window.until_text("Started", ".events")
@@ -183,6 +185,32 @@ def test_the_log_can_be_searched(window: Window, cluster: traincrew.LocalCluster
     window.until_text("1 lines", ".tools")
     window.until_text("line 1234", ".log")
     assert window.text(".log mark") == "needle"
+    cluster.client.delete("chainerjob", "haystack")
+
+
+def test_an_empty_list_offers_a_command_that_works_here(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}})
+    page = PageProcess(cluster.environment, "-n", "fresh")
+    try:
+        fresh = Window(window.driver, page)
+        fresh.open()
+        fresh.until_text("No jobs yet")
+        fresh.picture("page-empty", tmp_path)
+        command = window.driver.execute_script(
+            "return document.querySelector('.empty code').textContent"
+        )
+        path = f"{TRAINCREW.parent}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(
+            ["/bin/sh", "-c", command], env={**cluster.environment, "PATH": path}, check=True
+        )
+        fresh.until_text("Running", "tr[data-key$='/hello']")
+        cluster.client.delete("chainerjob", "hello", "fresh")
+        fresh.until_text("No jobs yet")
+    finally:
+        window.driver.get("about:blank")  # before the server ends
+        assert page.end() == 0
 
 
 def test_a_scaled_job_is_marked(window: Window, cluster: traincrew.LocalCluster) -> None:
@@ -288,3 +316,29 @@ def test_the_page_comes_back_after_a_restart_of_the_server(
     other.end()
     second.until_text("`traincrew ui` does not answer. Trying again…", "#connection")
     assert window.complaints()
+
+
+def test_warnings_are_listed_and_other_events_summed_up(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    cluster.client.create(job("calm", "import time; time.sleep(600)", workers=3))
+    window.show(address_of("calm"))
+    window.until_text("Running", "h1")
+    window.part("Events")
+    # Without warnings they are in sight; closed, one line says what happened.
+    window.until_text("4 pods started", ".other-events summary")
+    window.until_text("Started", ".other-events td")
+    window.find(".other-events summary")[0].click()
+    until(lambda: not window.find(".other-events td")[0].is_displayed(), "they are closed")
+    window.part("Overview")
+    document = job("loud", "print('x')")
+    document["spec"]["master"]["template"]["spec"]["containers"][0]["image"] = "nowhere/none:1"
+    cluster.client.create(document)
+    window.show(address_of("loud"))
+    window.part("Events")
+    window.until_text("nowhere/none", ".events > .scroll .why")
+    window.until_text("pod scheduled", ".other-events summary")
+    assert not window.find(".other-events")[0].get_attribute("open")
+    window.picture("page-events", tmp_path)
+    for name in ("calm", "loud"):
+        cluster.client.delete("chainerjob", name)

@@ -29,16 +29,24 @@ class Client:
         open: Names of the pods whose logs are read.
     """
 
-    def __init__(self, lines: int = 0) -> None:
+    def __init__(self, lines: int = 0, texts: tuple[str, ...] = ()) -> None:
+        self._texts = texts
         self.open: list[str] = []
         self._lines = lines
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def logs(self, name: str, *_: Any, follow: bool, **__: Any) -> AsyncIterator[bytes]:
+    async def logs(
+        self, name: str, *_: Any, follow: bool, previous: bool = False, **__: Any
+    ) -> AsyncIterator[bytes]:
+        if previous:
+            yield f"{STAMP.format(1)} \x1b[31mbefore\x1b[0m\n{STAMP.format(2)} cut".encode()
+            return
         self.open.append(name)
         try:
             for number in range(self._lines):
                 yield f"{STAMP.format(number)} line {number}\n".encode()
+            for number, text in enumerate(self._texts):
+                yield f"{STAMP.format(number)} {text}\n".encode()
             if follow:
                 await self._ends.setdefault(name, asyncio.Event()).wait()
         finally:
@@ -52,7 +60,9 @@ def pending(name: str) -> Pod:
     return decode({"metadata": {"name": name, "uid": name, "namespace": "default"}}, Pod)
 
 
-def pod(name: str, *, phase: str = "Running", exit_code: int | None = None) -> Pod:
+def pod(
+    name: str, *, phase: str = "Running", exit_code: int | None = None, restarts: int = 0
+) -> Pod:
     started = {"startedAt": "2026-01-02T03:00:00Z"}
     state = (
         {"running": started}
@@ -63,7 +73,10 @@ def pod(name: str, *, phase: str = "Running", exit_code: int | None = None) -> P
         {
             "metadata": {"name": name, "uid": name, "namespace": "default"},
             "spec": {"containers": [{"name": "c"}]},
-            "status": {"phase": phase, "containerStatuses": [{"name": "c", "state": state}]},
+            "status": {
+                "phase": phase,
+                "containerStatuses": [{"name": "c", "state": state, "restartCount": restarts}],
+            },
         },
         Pod,
     )
@@ -99,6 +112,32 @@ async def test_the_first_pods_are_followed_and_the_others_counted() -> None:
     client.end("p0")
     await until(lambda: client.open == ["p1", "p2"])
     await until(lambda: logs.unfollowed == 2)
+    await logs.stop()
+
+
+async def test_colours_are_kept_and_no_part_of_what_is_read() -> None:
+    client = Client(texts=("loss=\x1b[32m0.5\x1b[0m", "\x1b[2Jx\x1b]0;title\x07y"))
+    recorder = Recorder()
+    logs = JobLogs(client, recorder, lambda: None)  # type: ignore[arg-type]
+    logs.update(pod("p"), gone=False)
+    await until(lambda: len(logs.lines) == 2)
+    assert [line.text for line in logs.lines] == ["loss=\x1b[32m0.5\x1b[0m\x1b[0m", "xy"]
+    assert recorder.names == [("loss", "p")]
+    await logs.stop()
+
+
+async def test_the_log_before_a_restart_is_read_of_containers_that_were_restarted() -> None:
+    logs = job_logs(Client())
+    logs.update(pod("p"), gone=False)
+    for name in ("p", "other"):
+        with pytest.raises(LookupError):
+            await logs.previous(name)
+    logs.update(pod("p", restarts=1), gone=False)
+    found = await logs.previous("p")
+    assert [(line.pod, line.text) for line in found] == [
+        ("p", "\x1b[31mbefore\x1b[0m\x1b[0m"),
+        ("p", "cut"),
+    ]
     await logs.stop()
 
 

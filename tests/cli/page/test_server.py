@@ -12,6 +12,7 @@ import pytest
 
 from cli.anycluster import job
 from harness import Cluster
+from traincrew.cli.page import jobfeeds
 from traincrew.cli.page import server as page_server
 from traincrew.cli.page.server import PageServer
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 60.0
 DIGITS = "/jobs/ChainerJob.kubeflow.org/default/digits"
+COMPARED = "/compare?job=ChainerJob.kubeflow.org/default/a&job=ChainerJob.kubeflow.org/default/b"
 
 
 class Browser:
@@ -122,7 +124,10 @@ async def test_an_address_opens_one_window(cluster: Cluster) -> None:
         assert await other.open(browser.opened[-1]) == 200
 
 
-@pytest.mark.parametrize("path", ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why"])
+@pytest.mark.parametrize(
+    "path",
+    ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", f"{DIGITS}/logs/p/previous", COMPARED],
+)
 async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
         for header in ({"Authorization": ""}, {"Authorization": "Bearer x"}):
@@ -197,24 +202,28 @@ async def test_streams_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyP
 # -- the list -----------------------------------------------------------------------------------
 
 
+def phase_of(seen: dict[str, Any], key: str) -> str | None:
+    row = seen.get("rows", {}).get(key)
+    return None if row is None else row["job"]["phase"]
+
+
 async def test_jobs_appear_change_and_go(cluster: Cluster) -> None:
     await cluster.start_operator()
     key = "ChainerJob.kubeflow.org/default/digits"
     async with opened(cluster) as browser:
         assert (await browser.until("/jobs", lambda seen: "rows" in seen))["rows"] == {}
         await cluster.create(job("digits"))
-        seen = await browser.until(
-            "/jobs", lambda seen: seen.get("rows", {}).get(key, {}).get("phase") == "Created"
-        )
-        assert seen["rows"][key]["desired"] == 1
+        seen = await browser.until("/jobs", lambda seen: phase_of(seen, key) == "Created")
+        assert seen["rows"][key]["job"]["desired"] == 1
+        assert seen["rows"][key]["pods"] == {"ready": 0, "failed": 0, "finished": 0, "waiting": 1}
         assert seen["problems"] == []
         shown = asyncio.Event()
 
         def is_gone(seen: dict[str, Any]) -> bool:
-            there = key in seen.get("rows", {})
-            if there:
+            row = seen.get("rows", {}).get(key)
+            if row is not None:
                 shown.set()
-            return shown.is_set() and not there
+            return row is not None and row["deletedAt"] is not None
 
         watching = asyncio.create_task(browser.until("/jobs", is_gone))
         await asyncio.wait_for(shown.wait(), DEADLINE)
@@ -302,3 +311,31 @@ async def test_a_job_that_is_scaled_is_marked(cluster: Cluster) -> None:
         await cluster.edit("digits", {"workerSets": {"ws0": {"replicas": 4}}})
         marks = (await watching)["marks"]
         assert marks[0][1] == "3 → 5 pods"
+
+
+async def test_what_was_seen_of_a_deleted_job_stays(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobfeeds, "IDLE_SECONDS", 0.5)
+    key = DIGITS.removeprefix("/jobs/")
+    await cluster.start_operator()
+    await cluster.create(job("digits", workers=1))
+    async with opened(cluster) as browser:
+        await browser.until(DIGITS, lambda seen: seen.get("pods", {}).get("changed"))
+        # Nobody looks at it while it is deleted; the list says that it was.
+        await cluster.client.delete(cluster.kind_of("digits"), "digits", "default")
+
+        def is_deleted(seen: dict[str, Any]) -> bool:
+            row = seen.get("rows", {}).get(key)
+            return row is not None and row["deletedAt"] is not None
+
+        await browser.until("/jobs", is_deleted)
+        seen = await browser.until(DIGITS, lambda seen: "job" in seen)
+        assert seen["job"]["exists"] is False
+        assert seen["job"]["job"]["name"] == "digits"
+        # A new job of the same name is another one.
+        await cluster.create(job("digits"))
+        await browser.until(
+            DIGITS,
+            lambda seen: seen.get("job", {}).get("exists") and not seen["job"]["job"]["restarts"],
+        )

@@ -50,6 +50,8 @@ def test_a_given_kubeconfig_is_the_one(own_home: Path, monkeypatch: pytest.Monke
     chosen = target.choose(str(write(own_home / "a", "a.example")), None)
     assert chosen.name == "context a.example (https://a.example:1)"
     assert chosen.doubt == ""
+    assert chosen.options == ("--kubeconfig", str(own_home / "a"), "--context", "a.example")
+    assert target.choose(None, "b.example").options == ("--context", "b.example")
     assert target.choose(None, None).name == "context b.example (https://b.example:1)"
     with pytest.raises(BadInput, match="contexts has no entry named 'c'"):
         target.choose(None, "c")

@@ -135,6 +135,11 @@ def clean(line: str, *, colour: bool) -> str | None:
     return shown + "\x1b[0m" if coloured else shown
 
 
+def uncoloured(line: str) -> str:
+    """Return a line without colours: what `clean` has kept for showing is nothing to be read."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
+
+
 class PodState(NamedTuple):
     """The state of a pod in plain words.
 

@@ -45,9 +45,13 @@ class Feed:
         """How many there are."""
         return len(self._waiting)
 
-    def subscribe(self) -> asyncio.Event:
-        """Return an event that is set now, and whenever something changes."""
-        event = asyncio.Event()
+    def subscribe(self, event: asyncio.Event | None = None) -> asyncio.Event:
+        """Return an event that is set now, and whenever something changes.
+
+        Args:
+            event: One that waits for other feeds as well; a new one without it.
+        """
+        event = event or asyncio.Event()
         event.set()
         self._waiting.add(event)
         return event

@@ -24,6 +24,8 @@ from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traincrew.cli.display.objects import Job, Pod
     from traincrew.cli.watching.kinds import Served
     from traincrew.engine.cache import Informer
@@ -100,6 +102,7 @@ class JobFeed(Feed):
         served: Its kind.
         namespace: Its namespace.
         name: Its name.
+        last: Its last state, of a job that was deleted before anybody has opened it.
 
     Attributes:
         exists: Whether the job exists; None until that is known.
@@ -112,9 +115,18 @@ class JobFeed(Feed):
         logs: Its logs.
     """
 
-    def __init__(self, client: Client, served: Served, namespace: str, name: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        served: Served,
+        namespace: str,
+        name: str,
+        *,
+        last: model.JobSummary | None = None,
+    ) -> None:
         super().__init__()
         self._served = served
+        self._last = last
         self.exists: bool | None = None
         self.head: Head | None = None
         self.rows: dict[str, tuple[int, PodRow]] = {}
@@ -144,6 +156,11 @@ class JobFeed(Feed):
     def problems(self) -> list[str]:
         """What keeps something from being shown."""
         return sorted({text for text in self._problems.values() if text})
+
+    @property
+    def was_deleted(self) -> bool:
+        """Whether the job existed, and does not any more."""
+        return self.exists is False and self.head is not None
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -180,6 +197,8 @@ class JobFeed(Feed):
         self.version += 1
         if self._job is not None:
             self._derive_job(self._job)
+        elif self.exists is False and self._last is not None:
+            self.head = self._head_of(self._last)
         self.changed()
         now = loop.time()
         self._due = now + max(DERIVE_SECONDS, (now - began) / DERIVE_SHARE)
@@ -199,18 +218,30 @@ class JobFeed(Feed):
                 rows[pod.uid] = known if known is not None and same else (self.version, row)
             roles.append(RoleCount(role.name, role.desired, ready))
         self.rows = rows
-        self.head = Head(
-            job=view.job,
-            exists=self.exists,
-            progress=view.progress,
-            conditions=view.conditions,
-            roles=roles,
-            problems=self.problems,
-            unfollowed=self.logs.unfollowed,
+        self.head = self._head_of(
+            view.job, progress=view.progress, conditions=view.conditions, roles=roles
         )
         if self._events_stale:
             self._events_stale = False
             self.events = self._derive_events(job)
+
+    def _head_of(
+        self,
+        job: model.JobSummary,
+        *,
+        progress: model.Reported | None = None,
+        conditions: tuple[model.Condition, ...] = (),
+        roles: Sequence[RoleCount] = (),
+    ) -> Head:
+        return Head(
+            job=job,
+            exists=self.exists,
+            progress=progress,
+            conditions=conditions,
+            roles=list(roles),
+            problems=self.problems,
+            unfollowed=self.logs.unfollowed,
+        )
 
     def _explaining(self, job: Job) -> str | None:
         """Return the UID of the pod that explains why the job has failed, if it has."""

@@ -8,6 +8,7 @@ written faster than it can be shown is counted, not kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.cli.display.metrics import MetricReader
-from traincrew.cli.display.text import clean, moment
+from traincrew.cli.display.text import clean, moment, uncoloured
 from traincrew.cli.watching.follow import LogFollower, Position, has_run
-from traincrew.cli.watching.loglines import split_stamp
+from traincrew.cli.watching.loglines import LogLines, split_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,8 @@ __all__ = ["JobLogs", "LogLine"]
 
 MOST_LINES = 5000
 """Log lines that are kept for browsers that open the page later, or read slowly."""
+MOST_BYTES = 4 * 2**20
+"""Of the log of an earlier run."""
 LONGEST_LINE = 4096
 FIRST_LINES = 20_000
 """Lines of a log that exists already with which to begin; they are never skipped."""
@@ -43,7 +46,7 @@ SCHEDULE_SECONDS = 0.05
 
 
 class LogLine(Struct, frozen=True, array_like=True):
-    """A line of a log: when (seconds since 1970), which pod, what."""
+    """A line of a log: when (seconds since 1970), which pod, what, with its colours."""
 
     at: float
     pod: str
@@ -72,6 +75,12 @@ class _Log:
         statuses = self.pod.status.container_statuses
         status = next((one for one in statuses if one.name == self.container), None)
         return self.task is None and not self.ended and has_run(status)
+
+    @property
+    def restarted(self) -> bool:
+        """Whether its container has run before the present run."""
+        statuses = self.pod.status.container_statuses
+        return any(one.name == self.container and one.restart_count > 0 for one in statuses)
 
     @property
     def failed(self) -> bool:
@@ -152,6 +161,42 @@ class JobLogs:
         self._schedule_soon()
         return bool(uids)
 
+    async def previous(self, name: str) -> list[LogLine]:
+        """Return the end of what the containers of a pod have printed before their last restart.
+
+        Raises:
+            LookupError: There is no such pod, or none of its containers was restarted.
+            ApiError: The log cannot be read.
+        """
+        found = [
+            log
+            for logs in self._logs.values()
+            for log in logs
+            if log.pod.metadata.name == name and log.restarted
+        ]
+        if not found:
+            raise LookupError(name)
+        lines: list[LogLine] = []
+        for log in found:
+            parts, split = [], LogLines()
+            chunks = self._client.logs(
+                name,
+                log.pod.metadata.namespace,
+                container=log.container,
+                follow=False,
+                timestamps=True,
+                previous=True,
+                tail=MOST_LINES,
+                limit_bytes=MOST_BYTES,
+            )
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    parts += split.feed(chunk)
+            parts.append(split.rest())
+            entries = (_entry(part, log.source) for part in parts if part)
+            lines += [entry for entry in entries if entry is not None]
+        return lines
+
     async def stop(self) -> None:
         """Stop following."""
         if self._timer is not None:
@@ -229,14 +274,12 @@ class JobLogs:
             self.skipped += 1
             self._changed()
             return
-        stamp, text = split_stamp(line.encode())
-        at = _seconds(stamp)
-        shown = clean(text.decode(errors="replace")[:LONGEST_LINE], colour=False)
-        if shown is None:
+        entry = _entry(line.encode(), log.source)
+        if entry is None:
             return
-        self.lines.append(LogLine(round(at, 3), log.source, shown))
+        self.lines.append(entry)
         self.read += 1
-        reading = log.reader.read(shown)
+        at, reading = entry.at, log.reader.read(uncoloured(entry.text))
         if reading is not None:
             for metric, value in reading.metrics.items():
                 self._recorder.add(metric, log.source, at, value)
@@ -256,6 +299,12 @@ class JobLogs:
             return False
         self._room -= 1
         return True
+
+
+def _entry(line: bytes, source: str) -> LogLine | None:
+    stamp, text = split_stamp(line)
+    shown = clean(text.decode(errors="replace")[:LONGEST_LINE], colour=True)
+    return None if shown is None else LogLine(round(_seconds(stamp), 3), source, shown)
 
 
 async def _yield() -> None:

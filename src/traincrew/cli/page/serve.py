@@ -9,6 +9,7 @@ import click
 
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.page.firstjob import first_job
 from traincrew.cli.page.listfeed import kind_key
 from traincrew.cli.page.server import PageServer
 from traincrew.cli.watching.interrupt import Interrupt
@@ -59,7 +60,12 @@ async def serve(
         elif target.run is not None:
             first = await _only_job(client, target.run)
         server = PageServer(
-            client, target.name, namespace, opened=_say_next, follow=target.run is not None
+            client,
+            target.name,
+            namespace,
+            opened=_say_next,
+            follow=target.run is not None,
+            first_job=first_job(target.options, namespace),
         )
         try:
             await server.start(port)

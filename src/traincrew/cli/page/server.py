@@ -14,9 +14,10 @@ from aiohttp import web
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.jobview.why import explain
 from traincrew.cli.page.access import Access
+from traincrew.cli.page.comparing import MOST_COMPARED, CompareCursor, ComparedFeed
 from traincrew.cli.page.feed import Message
-from traincrew.cli.page.jobfeed import JobFeed
-from traincrew.cli.page.listfeed import ListCursor, ListFeed, kind_key, served_by
+from traincrew.cli.page.jobfeeds import JobFeeds, NotWatchedError, TooManyJobsError
+from traincrew.cli.page.listfeed import ListCursor, ListFeed, served_by
 from traincrew.cli.page.streams import JobCursor, send
 from traincrew.cli.watching.gather import gather
 from traincrew.engine.decoding import UndecodableError, decode_json
@@ -28,24 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traincrew.cli.page.feed import Cursor, Feed
+    from traincrew.cli.page.jobfeed import JobFeed
     from traincrew.cli.watching.kinds import Served
     from traincrew.engine.client import Client
 
 __all__ = ["PageServer"]
 
-READ_SECONDS = 2.0
-"""Seconds that may be spent at the end of a cluster to read what it still says."""
-_READ_POLL_SECONDS = 0.05
 MOST_STREAMS = 32
 """Streams at the same time, of all sessions together."""
-MOST_FEEDS = 16
 LIMITS = Limits("page", connections=128, share=1 / 16, least=0.2, body=4096)
 """Of browsers without a session."""
-MOST_FOLLOWED = 8
-"""Jobs that are followed although nobody looks at them, if the server is to follow jobs."""
 _SHUTDOWN_SECONDS = 1.0
-IDLE_SECONDS = 30.0
-"""How long a job is watched after the last browser has left it."""
 _SECURITY = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -99,6 +93,7 @@ class PageServer:
         opened: Called when a browser has used the address, with the next one.
         follow: Follow jobs from the start, whether or not somebody looks at them: for a cluster
             that may end before somebody does.
+        first_job: A command that creates a job on this cluster, for an empty list.
     """
 
     def __init__(
@@ -107,15 +102,18 @@ class PageServer:
         cluster: str,
         namespace: str | None = None,
         opened: Callable[[str], None] | None = None,
+        *,
         follow: bool = False,
+        first_job: str = "",
     ) -> None:
         self._follow = follow
         self._ended: _Ended | None = None
         self._client = client
         self._cluster = cluster
         self._opened = opened
+        self._first_job = first_job
         self._list = ListFeed(client, namespace)
-        self._feeds: dict[tuple[str, str, str], tuple[JobFeed, asyncio.Task[None]]] = {}
+        self._feeds = JobFeeds(client, self._list, self._start, follow=follow)
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams = 0
         self._files = _static()
@@ -138,7 +136,7 @@ class PageServer:
         self._access = Access(self.port)
         self._watching = self._start(self._list.run())
         if self._follow:
-            self._start(self._follow_jobs())
+            self._start(self._feeds.follow_jobs())
 
     async def until_read(self, jobs: int) -> None:
         """Wait, for a short time, until the jobs that are followed and their logs were read.
@@ -146,17 +144,7 @@ class PageServer:
         Args:
             jobs: How many jobs the cluster has.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(READ_SECONDS):
-                while not self._has_read(min(jobs, MOST_FOLLOWED)):  # noqa: ASYNC110 - of several feeds
-                    await asyncio.sleep(_READ_POLL_SECONDS)
-
-    def _has_read(self, jobs: int) -> bool:
-        feeds = [feed for feed, _ in self._feeds.values()]
-        return len(feeds) >= jobs and all(
-            feed.head is not None and feed.head.job.ended_at and feed.logs.all_read
-            for feed in feeds
-        )
+        await self._feeds.until_read(jobs)
 
     async def cluster_ended(self, text: str) -> None:
         """Watch no more: the cluster does not exist any more. What was seen stays.
@@ -165,12 +153,10 @@ class PageServer:
             text: What to say of it.
         """
         self._ended = _Ended(text, time.time())
-        watching = [self._watching, *(task for _, task in self._feeds.values())]
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
-        for feed in (self._list, *(feed for feed, _ in self._feeds.values())):
-            feed.changed()
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await self._feeds.freeze()
+        self._list.changed()
 
     async def stop(self) -> None:
         """End all streams and watches."""
@@ -224,6 +210,8 @@ class PageServer:
         match method, request.path.split("/")[1:]:
             case "GET", ["jobs"]:
                 return await self._stream(request, self._list, ListCursor(self._list))
+            case "GET", ["compare"]:
+                return await self._compare(request)
             case "GET", ["jobs", kind, namespace, name]:
                 feed = self._feed_of(_served(kind), namespace, name)
                 return await self._stream(request, feed, JobCursor(feed))
@@ -231,6 +219,8 @@ class PageServer:
                 return await self._manifest(kind, namespace, name)
             case "GET", ["jobs", kind, namespace, name, "why"]:
                 return await self._why(kind, namespace, name)
+            case "GET", ["jobs", kind, namespace, name, "logs", pod, "previous"]:
+                return await self._previous_log((kind, namespace, name), pod)
             case "POST", ["jobs", kind, namespace, name, "logs", pod]:
                 return self._follow_log((kind, namespace, name), pod)
         raise web.HTTPNotFound
@@ -256,51 +246,30 @@ class PageServer:
             )
         if self._opened is not None:
             self._opened(self.address())
-        return _json({"session": session, "cluster": self._cluster})
+        return _json({"session": session, "cluster": self._cluster, "firstJob": self._first_job})
 
     def _follow_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
-        known = self._feeds.get(job)
-        if known is None or not known[0].logs.ask(pod):
+        known = self._feeds.known(job)
+        if known is None or not known.logs.ask(pod):
             raise web.HTTPNotFound(reason="the job has no such pod (any more)")
         return web.Response(status=204)
 
-    def _feed_of(self, served: Served, namespace: str, name: str) -> JobFeed:
-        key = (kind_key(served), namespace, name)
-        known = self._feeds.get(key)
-        if known is not None and (self._ended or not known[1].done()):
-            return known[0]
-        if self._ended is not None:
-            raise web.HTTPNotFound(reason=self._ended.text)
-        if len(self._feeds) >= MOST_FEEDS:
-            raise web.HTTPTooManyRequests(reason="too many jobs are shown: close a page")
-        feed = JobFeed(self._client, served, namespace, name)
-        self._feeds[key] = feed, self._start(self._while_used(key, feed))
-        return feed
-
-    async def _follow_jobs(self) -> None:
-        """Follow the first jobs of the list, each from when it appears."""
-        changed = self._list.subscribe()
-        while True:
-            await changed.wait()
-            changed.clear()
-            for key in list(self._list.rows):
-                kind, namespace, name = key.split("/")
-                served = served_by(kind)
-                if served is not None and len(self._feeds) < MOST_FOLLOWED:
-                    self._feed_of(served, namespace, name)
-
-    async def _while_used(self, key: tuple[str, str, str], feed: JobFeed) -> None:
-        work = asyncio.create_task(feed.run())
-        idle = 0.0
+    async def _previous_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
+        known = self._feeds.known(job)
         try:
-            while idle < IDLE_SECONDS and not work.done():
-                await asyncio.wait({work}, timeout=1.0)
-                idle = 0.0 if feed.subscribers or self._follow else idle + 1.0
-        finally:
-            if self._ended is None:
-                self._feeds.pop(key, None)
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            return _json(await known.logs.previous(pod) if known is not None else [])
+        except LookupError as error:
+            raise web.HTTPNotFound(reason="no container of this pod was restarted") from error
+        except ApiError as error:
+            return _problem(502, self._ended.text if self._ended else error.message)
+
+    def _feed_of(self, served: Served, namespace: str, name: str) -> JobFeed:
+        try:
+            return self._feeds.of(served, namespace, name)
+        except NotWatchedError as error:
+            raise web.HTTPNotFound(reason=self._ended.text if self._ended else "") from error
+        except TooManyJobsError as error:
+            raise web.HTTPTooManyRequests(reason="too many jobs are shown: close a page") from error
 
     async def _stream(
         self, request: web.BaseRequest, feed: Feed, cursor: Cursor
@@ -316,6 +285,16 @@ class PageServer:
         finally:
             self._streams -= 1
         return response
+
+    async def _compare(self, request: web.BaseRequest) -> web.StreamResponse:
+        keys = list(dict.fromkeys(request.query.getall("job", ())))
+        named = [key.split("/") for key in keys]
+        if not 1 <= len(keys) <= MOST_COMPARED or any(len(parts) != 3 for parts in named):
+            return _problem(
+                400, f"job: name 1 to {MOST_COMPARED} jobs, each as KIND.GROUP/NAMESPACE/NAME"
+            )
+        jobs = [self._feed_of(_served(kind), *rest) for kind, *rest in named]
+        return await self._stream(request, ComparedFeed(jobs), CompareCursor(jobs))
 
     async def _manifest(self, kind: str, namespace: str, name: str) -> web.StreamResponse:
         import yaml

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.page.feed import Cursor, Feed
     from traincrew.cli.page.jobfeed import JobFeed
+    from traincrew.cli.page.series import Recorder
 
 INTERVAL_SECONDS = 0.1
 """Shortest time between two messages; what changes meanwhile is sent together."""
@@ -22,51 +23,19 @@ QUIET_SECONDS = 15.0
 """After so long without a message a comment is sent, so that a dead connection is noticed."""
 
 
-class JobCursor:
-    """How far one browser is with a job."""
+class SeriesCursor:
+    """How far one browser is with the metrics of a job."""
 
-    def __init__(self, feed: JobFeed) -> None:
-        self._feed = feed
-        self._version = -1
-        self._head: Any = None
-        self._pods: set[str] = set()
-        self._events: Any = []
-        self._lines = feed.logs.read - len(feed.logs.lines)
-        self._skipped = 0
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
         self._points = 0
         self._names = 0
         self._marks: Any = None
-        self._thinned = feed.recorder.thinned
+        self._thinned = recorder.thinned
 
     def collect(self) -> list[Message]:
         """Return what has changed since the last call."""
-        messages = []
-        if self._feed.version != self._version:
-            messages += self._state()
-            self._version = self._feed.version
-        return messages + self._series() + self._log()
-
-    def _state(self) -> list[Message]:
-        feed, messages = self._feed, []
-        if feed.head is None:
-            if feed.exists is False:
-                return [Message("absent", {"problems": feed.problems})]
-            return [Message("problems", feed.problems)] if feed.problems else []
-        if feed.head != self._head:
-            self._head = feed.head
-            messages.append(Message("job", feed.head))
-        changed = [row for version, row in feed.rows.values() if version > self._version]
-        removed = self._pods - feed.rows.keys()
-        if changed or removed:
-            self._pods = set(feed.rows)
-            messages.append(Message("pods", {"changed": changed, "removed": sorted(removed)}))
-        if feed.events != self._events:
-            self._events = feed.events
-            messages.append(Message("events", feed.events))
-        return messages
-
-    def _series(self) -> list[Message]:
-        recorder = self._feed.recorder
+        recorder = self._recorder
         if recorder.thinned != self._thinned:
             self._thinned, self._points, self._names = recorder.thinned, 0, 0
         again = self._names == 0
@@ -85,6 +54,47 @@ class JobCursor:
         if marks != self._marks and recorder.marks:
             self._marks = marks
             messages.append(Message("marks", list(recorder.marks)))
+        return messages
+
+
+class JobCursor:
+    """How far one browser is with a job."""
+
+    def __init__(self, feed: JobFeed) -> None:
+        self._feed = feed
+        self._version = -1
+        self._head: Any = None
+        self._pods: set[str] = set()
+        self._events: Any = []
+        self._lines = feed.logs.read - len(feed.logs.lines)
+        self._skipped = 0
+        self._series = SeriesCursor(feed.recorder)
+
+    def collect(self) -> list[Message]:
+        """Return what has changed since the last call."""
+        messages = []
+        if self._feed.version != self._version:
+            messages += self._state()
+            self._version = self._feed.version
+        return messages + self._series.collect() + self._log()
+
+    def _state(self) -> list[Message]:
+        feed, messages = self._feed, []
+        if feed.head is None:
+            if feed.exists is False:
+                return [Message("absent", {"problems": feed.problems})]
+            return [Message("problems", feed.problems)] if feed.problems else []
+        if feed.head != self._head:
+            self._head = feed.head
+            messages.append(Message("job", feed.head))
+        changed = [row for version, row in feed.rows.values() if version > self._version]
+        removed = self._pods - feed.rows.keys()
+        if changed or removed:
+            self._pods = set(feed.rows)
+            messages.append(Message("pods", {"changed": changed, "removed": sorted(removed)}))
+        if feed.events != self._events:
+            self._events = feed.events
+            messages.append(Message("events", feed.events))
         return messages
 
     def _log(self) -> list[Message]:

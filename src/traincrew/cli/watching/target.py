@@ -27,12 +27,15 @@ class Target(NamedTuple):
         name: What to call it in messages.
         doubt: Which other cluster may have been meant, and how to choose it; mostly empty.
         run: The run with which the cluster ends, if it is that of a `traincrew run`.
+        options: With which another command finds it, in a shell with the environment of this
+            process; empty in a pod, whose service account is found by itself.
     """
 
     config: ClientConfig
     name: str
     doubt: str = ""
     run: Run | None = None
+    options: tuple[str, ...] = ()
 
 
 class _Running(NamedTuple):
@@ -63,14 +66,16 @@ def choose(kubeconfig: str | None, context: str | None) -> Target:
             raise BadInput(plain(str(error))) from error
         return _embedded(running)
     given = next((each for each in running if each.kubeconfig == kubeconfig), None)
+    file = ("--kubeconfig", os.path.abspath(kubeconfig)) if kubeconfig else ()  # noqa: PTH100 - no link is followed
     if given is not None:
-        return Target(config, given.name, run=given.run)
+        return Target(config, given.name, run=given.run, options=file)
     doubt = ""
     if running and not explicit:
         others = " or ".join(each.option for each in running)
         doubt = f"an embedded cluster is running as well: {others}"
     name = f"context {config.context}" if config.context else "the cluster of this pod"
-    return Target(config, plain(f"{name} ({config.server})"), doubt)
+    options = (*file, *(("--context", config.context) if config.context else ()))
+    return Target(config, plain(f"{name} ({config.server})"), doubt, options=options)
 
 
 def option_for(run: Run) -> tuple[str, ...]:
@@ -113,4 +118,5 @@ def _embedded(running: list[_Running]) -> Target:
     (one,) = chosen
     others = [other.option for other in running if other is not one]
     doubt = f"others are running as well: {', '.join(others)}" if others else ""
-    return Target(load_config(one.kubeconfig), one.name, doubt, one.run)
+    options = ("--kubeconfig", one.kubeconfig)
+    return Target(load_config(one.kubeconfig), one.name, doubt, one.run, options)

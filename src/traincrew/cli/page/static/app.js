@@ -1,5 +1,6 @@
 // The frame of the page: session, address, theme, keyboard.
 
+import { showCompare } from "./compare.js";
 import { element } from "./format.js";
 import { showJob } from "./job.js";
 import { showList } from "./list.js";
@@ -25,6 +26,8 @@ function show() {
   if (job) {
     const [kind, namespace, name] = job.slice(1).map(decodeURIComponent);
     leave = showJob(content, { kind: kind ?? "", namespace: namespace ?? "", name: name ?? "" }, report);
+  } else if (/^#\/compare(\?|$)/.test(location.hash)) {
+    leave = showCompare(content, report);
   } else {
     document.title = "traincrew";
     leave = showList(content, report);
@@ -45,8 +48,8 @@ function setTheme(theme) {
 }
 
 const KEYS = /** @type {[string, string][]} */ ([
-  ["/", "filter the jobs, search the log"], ["j, k", "next and previous job"], ["Enter", "open it"], ["Esc", "leave a field; back to all jobs"],
-  ["1 to 5", "parts of a job"], ["f", "filter the pods"], ["t", "light or dark"], ["?", "these keys"],
+  ["/", "filter the jobs, search the log"], ["j, k", "next and previous job"], ["Enter", "open it"], ["x", "select it"], ["c", "compare what is selected"], ["Esc", "leave a field; back to all jobs"],
+  ["n, N", "next and previous match in the log"], ["1 to 5", "parts of a job"], ["f", "filter the pods"], ["t", "light or dark"], ["?", "these keys"],
 ]);
 
 function showKeys() {
@@ -65,14 +68,26 @@ function showKeys() {
  */
 function move(step) {
   const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("table.jobs tr:not([hidden]) a")]);
-  const now = links.findIndex((link) => link === document.activeElement);
+  const now = links.findIndex((link) => link.closest("tr")?.contains(document.activeElement));
   links[Math.min(Math.max(now + step, 0), links.length - 1)]?.focus();
+}
+
+/** As the link to all jobs, which knows what was selected there. */
+function leaveToList() {
+  const link = document.querySelector("main .path a");
+  if (link instanceof HTMLElement) link.click(); else location.hash = "#/";
+}
+
+/** Select the job of the list that has the focus, or not any more. */
+function select() {
+  const box = document.activeElement?.closest("tr[data-key]")?.querySelector("input[type=checkbox]");
+  if (box instanceof HTMLInputElement) box.click();
 }
 
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
-  const typing = target.matches("input, select, textarea");
+  const typing = target.matches("input:not([type=checkbox]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing) target.blur();
   if (typing || document.querySelector("dialog")) return;
@@ -80,14 +95,15 @@ function onKey(event) {
   else if (event.key === "?") showKeys();
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
-  else if (event.key === "Escape" && location.hash.startsWith("#/job/")) location.hash = "#/";
+  else if (event.key === "x") select();
+  else if (event.key === "Escape" && /^#\/(job\/|compare)/.test(location.hash)) leaveToList();
   else {
     const wanted = [...document.querySelectorAll("[data-shortcut]")].find((each) =>
       each instanceof HTMLElement && each.dataset["shortcut"] === event.key && each.offsetParent !== null);
     if (!(wanted instanceof HTMLElement)) return;
     event.preventDefault();
-    if (wanted.matches("[role=tab]")) wanted.click();
-    wanted.focus();
+    if (wanted.matches("[role=tab], [data-press]")) wanted.click();
+    if (!wanted.matches("[data-press]")) wanted.focus();
   }
 }
 

@@ -13,7 +13,8 @@ import { bestOf, csvOf, smoothed } from "./points.js";
 const HEIGHT = 168;
 const LARGE_HEIGHT = 420;
 const WEIGHT = 0.6;
-const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626"];
+/** Of curves, in their order. */
+export const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626"];
 
 export class Chart {
   /** @param {string} metric */
@@ -29,6 +30,11 @@ export class Chart {
     this.plot = null;
     this.shape = "";
     this.large = false;
+    /** @type {string[]} of the lines */
+    this.colours = COLOURS;
+    /** @type {(x: number | null) => void} called with the place that is pointed at, or null */
+    this.pointed = () => {};
+    this.title = element("h3", {}, metric);
     this.best = element("span", { class: "best faint" });
     this.last = element("b", { class: "last" });
     this.tip = element("div", { class: "tip", hidden: "" });
@@ -37,7 +43,7 @@ export class Chart {
     new ResizeObserver(() => this.resize()).observe(this.box);
     this.enlarge = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.setLarge(!this.large) }, "Enlarge");
     this.place = element("section", { class: "curve", "aria-label": metric },
-      element("div", { class: "curve-head" }, element("h3", {}, metric), this.best, this.last),
+      element("div", { class: "curve-head" }, this.title, this.best, this.last),
       this.box,
       element("div", { class: "curve-tools" }, this.enlarge,
         element("button", { type: "button", onclick: () => this.saveCsv() }, "CSV"),
@@ -50,6 +56,13 @@ export class Chart {
     this.place.classList.toggle("large", large);
     this.enlarge.setAttribute("aria-pressed", String(large));
     this.resize();
+  }
+
+  /** @param {string} metric that is drawn from now on */
+  rename(metric) {
+    this.metric = metric;
+    this.title.textContent = metric;
+    this.place.setAttribute("aria-label", metric);
   }
 
   /** @param {number} x a place on the axis */
@@ -76,7 +89,7 @@ export class Chart {
     if (lines.every(({ x }) => x.length < 2)) { this.clear(); return; } // one point is a value, not an axis
     const tables = lines.map(({ x, y }) => /** @type {uPlot.AlignedData} */ (options.smooth ? [x, y, smoothed(y, WEIGHT)] : [x, y]));
     const data = /** @type {uPlot.AlignedData} */ (uPlot.join(tables));
-    const shape = JSON.stringify([lines.map(({ source }) => source), options]);
+    const shape = JSON.stringify([this.metric, lines.map(({ source }) => source), this.colours, options]);
     if (this.plot && shape === this.shape) { this.plot.setData(data); return; }
     this.clear();
     this.shape = shape;
@@ -92,7 +105,7 @@ export class Chart {
     const { axis, smooth, logarithmic } = this.options;
     const look = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const curve = (/** @type {number} */ index, /** @type {boolean} */ faint) => ({
-      stroke: `${COLOURS[index % COLOURS.length] ?? ""}${faint ? "55" : ""}`, width: faint ? 1 : 1.75, spanGaps: true, points: { show: false },
+      stroke: `${this.colours[index % this.colours.length] ?? ""}${faint ? "55" : ""}`, width: faint ? 1 : 1.75, spanGaps: true, points: { show: false },
     });
     return {
       width: widthOf(this.box), height: this.large ? LARGE_HEIGHT : HEIGHT, legend: { show: false }, padding: [8, 8, 0, 0],
@@ -112,13 +125,14 @@ export class Chart {
     const { idx, left } = plot.cursor;
     const x = idx === null || idx === undefined ? undefined : plot.data[0][idx];
     this.tip.hidden = x === undefined || left === undefined || left < 0;
+    this.pointed(this.tip.hidden ? null : x ?? null);
     if (x === undefined || this.tip.hidden || idx === null || idx === undefined) return;
     const step = this.options.smooth ? 2 : 1;
     const values = this.lines.map(({ source }, index) => ({ source, index, value: plot.data[1 + index * step]?.[idx] }))
       .filter(({ value }) => value !== null && value !== undefined);
     this.tip.replaceChildren(element("div", { class: "faint" }, this.placeText(x)), ...values.map(({ source, index, value }) => {
       const key = element("i", {});
-      key.style.background = COLOURS[index % COLOURS.length] ?? "";
+      key.style.background = this.colours[index % this.colours.length] ?? "";
       return element("div", {}, key, this.lines.length > 1 ? `${source} ` : "", element("b", {}, number(/** @type {number} */ (value))));
     }));
     const right = (left ?? 0) > plot.over.clientWidth / 2;

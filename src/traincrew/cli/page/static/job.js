@@ -1,8 +1,10 @@
 // One job: its header, what is wrong with it, and its parts: overview, pods, log, events and manifest.
 
 import { Curves } from "./curves.js";
-import { count, duration, element, paced, seconds, throttled } from "./format.js";
+import { Events } from "./events.js";
+import { count, element, paced, throttled } from "./format.js";
 import { Head } from "./head.js";
+import { knownOf } from "./jobrow.js";
 import { Log } from "./log.js";
 import { Panel } from "./panel.js";
 import { Pods } from "./pods.js";
@@ -18,7 +20,7 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./head.js").JobName} JobName
  * @typedef {import("./rows.js").Row} Row
  * @typedef {{percentage: number | null, remainingSeconds: number | null}} Reported
- * @typedef {{at: string, kind: string, about: string, reason: string, message: string, count: number}} EventRow
+ * @typedef {import("./events.js").EventRow} EventRow
  */
 
 const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
@@ -66,11 +68,14 @@ class View {
     this.panel = new Panel((pod) => this.showLog(pod));
     this.curves = new Curves();
     this.timeline = new Timeline();
-    this.log = new Log((pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }));
+    this.log = new Log({
+      ask: (pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }),
+      previous: async (pod) => JSON.parse(await text(`${path}/logs/${encodeURIComponent(pod)}/previous`)),
+    });
     this.pods = new Pods((shown) => this.timeline.draw(shown.length > MANY_PODS ? shown : [...shown].sort(byPlace)), (pod) => this.showLog(pod));
     this.squares = new Squares((row) => this.showLog(row.pod.name));
     this.few = element("ul", { class: "few-pods" });
-    this.events = element("tbody");
+    this.events = new Events();
     this.manifest = element("pre", { class: "manifest", tabindex: "0", role: "region", "aria-label": "Manifest" });
     this.smallLog = card("Log", "log-card");
     this.largeLog = element("div");
@@ -80,7 +85,7 @@ class View {
       { name: "Overview", place: this.overview(), shown: () => this.putLog(this.smallLog) },
       { name: "Pods", place: element("div", {}, this.pods.place) },
       { name: "Log", place: this.largeLog, shown: () => this.putLog(this.largeLog) },
-      { name: "Events", place: element("div", { class: "scroll" }, element("table", { class: "events" }, this.events)) },
+      { name: "Events", place: element("div", {}, this.events.place) },
       { name: "Manifest", place: element("div", {}, this.manifest), shown: () => void this.showManifest() },
     ]);
 
@@ -129,7 +134,8 @@ class View {
     const behind = content.conditions
       .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
       .map((/** @type {any} */ one) => one.message);
-    this.problems.replaceChildren(...problemsOf([...behind, ...content.problems]));
+    const past = content.exists === false ? [knownOf({ job: content.job, deletedAt: "" })] : [];
+    this.problems.replaceChildren(...problemsOf([...past, ...behind, ...content.problems]));
     this.log.setUnfollowed(content.unfollowed);
     this.drawProgress();
     this.drawPods();
@@ -140,7 +146,7 @@ class View {
   onPods(content) {
     for (const uid of content.removed) this.known.delete(uid);
     for (const row of content.changed) this.known.set(row.pod.uid, prepared(row));
-    this.log.offer(content.changed.map((row) => row.pod.name));
+    this.log.offer(content.changed.map((row) => row.pod));
     this.drawPods();
     this.explain();
   }
@@ -164,9 +170,8 @@ class View {
   }
 
   drawEventsNow() {
-    const warnings = this.latest.filter(({ kind }) => kind === "Warning").length;
+    const warnings = this.events.draw(this.latest);
     this.tabs.say("Events", warnings ? count(warnings) : "");
-    this.events.replaceChildren(...this.latest.slice().reverse().map(eventRow));
   }
 
   /** What the program has reported goes before what is read from its lines. */
@@ -222,9 +227,7 @@ class View {
     this.timeline.redraw();
     this.head.tick();
     this.drawProgress();
-    for (const each of /** @type {NodeListOf<HTMLElement>} */ (this.events.querySelectorAll("[data-at]"))) {
-      each.textContent = ago(Number(each.dataset["at"]));
-    }
+    this.events.tick();
   }
 
   leave() {
@@ -252,20 +255,4 @@ function podOf(row) {
   const words = [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ");
   return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
     element("span", { class: "place" }, labelOf(row)), state(words, toneOfPod(pod)), element("span", { class: "faint node" }, pod.node || "no node yet"));
-}
-
-/** @param {number} at */
-function ago(at) {
-  return `${duration(Date.now() / 1000 - at)} ago`;
-}
-
-/** @param {EventRow} event */
-function eventRow(event) {
-  const then = seconds(event.at);
-  const times = event.count > 1 ? ` ×${event.count}` : "";
-  return element("tr", {},
-    then === null ? element("td") : element("td", { class: "number faint", "data-at": String(then) }, ago(then)),
-    element("td", {}, event.kind === "Warning" ? state(event.reason + times, "bad") : event.reason + times),
-    element("td", { class: "faint" }, event.about),
-    element("td", { class: "why" }, event.message));
 }

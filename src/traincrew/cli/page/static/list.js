@@ -1,35 +1,35 @@
 // The list of jobs. What is chosen of it stands in the address, so that Back and a bookmark restore it.
 
-import { age as ageText, arrange, count, element, seconds, throttled } from "./format.js";
+import { arrange, count, element, throttled } from "./format.js";
 import { copying } from "./head.js";
-import { stream } from "./session.js";
+import { ageOf, DELETED, rowOf } from "./jobrow.js";
+import { Selection } from "./selection.js";
+import { firstJob, stream } from "./session.js";
 import { PHASES, state, toneOfPhase } from "./states.js";
 
 /**
- * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
- *   restarts: number, percentage: number | null, createdAt: string, startedAt: string | null, endedAt: string | null, reason: string,
- *   message: string, warning: string}} Summary
- * @typedef {{row: HTMLElement, summary: Summary, age: HTMLElement, text: string}} Shown
+ * @typedef {import("./jobrow.js").JobRow} JobRow
+ * @typedef {import("./jobrow.js").Shown} Shown
  * @typedef {{phase: string, kind: string, namespace: string, text: string, sort: string}} Choice
  */
 
-const SELF_EVIDENT = new Set(["Running", "Succeeded"]);
 const ORDER = Object.keys(PHASES);
 const NEWEST = "Age";
 /** How a column is sorted; titles without one are not. */
-const SORTS = /** @type {Record<string, (a: Summary, b: Summary) => number>} */ ({
+const SORTS = /** @type {Record<string, (a: Shown, b: Shown) => number>} */ ({
   Phase: (a, b) => ORDER.indexOf(a.phase) - ORDER.indexOf(b.phase),
-  Job: (a, b) => a.name.localeCompare(b.name),
-  Kind: (a, b) => a.kind.localeCompare(b.kind),
-  Namespace: (a, b) => a.namespace.localeCompare(b.namespace),
-  Progress: (a, b) => (b.percentage ?? -1) - (a.percentage ?? -1),
-  Ready: (a, b) => b.ready - a.ready,
-  Restarts: (a, b) => b.restarts - a.restarts,
-  [NEWEST]: (a, b) => b.createdAt.localeCompare(a.createdAt),
+  Job: (a, b) => a.job.name.localeCompare(b.job.name),
+  Kind: (a, b) => a.job.kind.localeCompare(b.job.kind),
+  Namespace: (a, b) => a.job.namespace.localeCompare(b.job.namespace),
+  Progress: (a, b) => (b.job.percentage ?? -1) - (a.job.percentage ?? -1),
+  Pods: (a, b) => b.job.desired - a.job.desired,
+  Restarts: (a, b) => b.job.restarts - a.job.restarts,
+  [NEWEST]: (a, b) => b.job.createdAt.localeCompare(a.job.createdAt),
 });
-const COLUMNS = ["Phase", "Job", "Kind", "Namespace", "Progress", "Ready", "Restarts", NEWEST, "What to know"];
-const NUMBERS = new Set(["Ready", "Restarts", NEWEST]);
-const OPTIONAL = new Set(["Kind", "Namespace", "Restarts", "Progress"]);
+const SELECT = "Select";
+const COLUMNS = [SELECT, "Phase", "Job", "Kind", "Namespace", "Progress", "Metric", "Pods", "Restarts", NEWEST, "What to know"];
+const NUMBERS = new Set(["Restarts", NEWEST]);
+const OPTIONAL = new Set(["Kind", "Namespace", "Restarts"]);
 const FIELDS = /** @type {(keyof Choice)[]} */ (["phase", "kind", "namespace", "text", "sort"]);
 
 /**
@@ -47,9 +47,11 @@ function choiceOf(hash) {
 /**
  * Return the address of a choice.
  * @param {Choice} choice
+ * @param {string[]} selected keys of jobs
  */
-function addressOf(choice) {
-  const given = FIELDS.filter((field) => choice[field] !== "").map((field) => `${field}=${encodeURIComponent(choice[field])}`);
+function addressOf(choice, selected) {
+  const given = [...FIELDS.filter((field) => choice[field] !== "").map((field) => `${field}=${encodeURIComponent(choice[field])}`),
+    ...selected.map((key) => `job=${encodeURIComponent(key)}`)];
   return given.length ? `#/?${given.join("&")}` : "#/";
 }
 
@@ -64,7 +66,7 @@ export function showList(place, report) {
   const ageing = setInterval(() => list.grow(), 5000);
   const end = stream("/jobs", {
     begin: () => list.clear(),
-    rows: (/** @type {{changed: Record<string, Summary>, removed: string[], problems: string[]}} */ content) => list.change(content),
+    rows: (/** @type {{changed: Record<string, JobRow>, removed: string[], problems: string[]}} */ content) => list.change(content),
   }, report);
   return () => { clearInterval(ageing); end(); };
 }
@@ -76,11 +78,13 @@ class List {
     /** @type {Map<string, HTMLElement>} */
     this.buttons = new Map();
     this.choice = choiceOf(location.hash);
+    this.selection = new Selection(new URLSearchParams(location.hash.split("?")[1] ?? "").getAll("job"),
+      () => history.replaceState(null, "", addressOf(this.choice, [...this.selection.keys])));
     this.body = element("tbody");
     this.count = element("span", { class: "faint", role: "status" });
     this.problems = element("div");
-    this.empty = element("div", { class: "empty", hidden: "" }, element("p", {}, "No jobs yet. Create one:"),
-      copying("traincrew run -f JOB.yaml"), " or ", copying("kubectl create -f JOB.yaml"));
+    this.empty = element("div", { class: "empty", hidden: "" }, element("p", {}, firstJob() ? "No jobs yet. This creates one here; click to copy it:" : "No jobs yet."),
+      firstJob() && copying(firstJob()));
     this.chips = element("div", { class: "states", role: "group", "aria-label": "Jobs by phase" });
     this.kind = this.menu("kind", "All kinds");
     this.namespace = this.menu("namespace", "All namespaces");
@@ -90,10 +94,11 @@ class List {
     }));
     this.search.value = this.choice.text;
     this.headers = new Map(COLUMNS.map((title) => [title, this.header(title)]));
+    this.table = element("table", { class: "jobs" }, element("thead", {}, element("tr", {}, ...this.headers.values())), this.body);
     this.parts = [
       element("h1", { class: "visually-hidden" }, "Jobs"),
       element("div", { class: "tools" }, this.chips, this.kind, this.namespace, this.search, this.count), this.problems, this.empty,
-      element("div", { class: "scroll" }, element("table", { class: "jobs" }, element("thead", {}, element("tr", {}, ...this.headers.values())), this.body)),
+      element("div", { class: "scroll" }, this.table), this.selection.place,
     ];
     this.orderSoon = throttled(() => this.order(), 100);
     this.drawMenusSoon = throttled(() => this.drawMenus(), 250);
@@ -111,7 +116,8 @@ class List {
 
   /** @param {string} title */
   header(title) {
-    const classes = `${NUMBERS.has(title) ? "number" : ""} ${OPTIONAL.has(title) ? "optional" : ""}`.trim();
+    const classes = `${NUMBERS.has(title) ? "number" : ""} ${OPTIONAL.has(title) ? "optional" : ""} ${title.toLowerCase().replaceAll(" ", "-")}`.trim();
+    if (title === SELECT) return element("th", { scope: "col", class: "select" }, element("span", { class: "visually-hidden" }, title));
     const content = SORTS[title] ? element("button", { type: "button", onclick: () => this.choose("sort", title === NEWEST ? "" : title) }, title) : title;
     return element("th", { scope: "col", class: classes }, content);
   }
@@ -131,7 +137,7 @@ class List {
   choose(field, value) {
     this.choice[field] = value;
     // What is typed is one step of the history, not one for each letter.
-    history[field === "text" ? "replaceState" : "pushState"](null, "", addressOf(this.choice));
+    history[field === "text" ? "replaceState" : "pushState"](null, "", addressOf(this.choice, [...this.selection.keys]));
     this.markSort();
     this.order();
     this.filter();
@@ -144,22 +150,24 @@ class List {
 
   /** Time has passed. */
   grow() {
-    for (const each of this.rows.values()) each.age.textContent = ageOf(each.summary);
+    for (const each of this.rows.values()) each.age.textContent = ageOf(each.job);
   }
 
-  /** @param {{changed: Record<string, Summary>, removed: string[], problems: string[]}} content */
+  /** @param {{changed: Record<string, JobRow>, removed: string[], problems: string[]}} content */
   change(content) {
     for (const key of content.removed) {
       this.rows.get(key)?.row.remove();
       this.rows.delete(key);
+      this.selection.forget(key);
     }
     const first = this.rows.size === 0;
-    for (const [key, summary] of Object.entries(content.changed)) {
+    for (const [key, changed] of Object.entries(content.changed)) {
       const known = this.rows.get(key);
-      const made = rowOf(key, summary);
-      const focused = known?.row.contains(document.activeElement);
+      const focused = known?.row.contains(document.activeElement) ? document.activeElement : null;
+      const box = this.selection.box(key, changed.job.name);
+      const made = rowOf(key, changed, box);
       if (known) known.row.replaceWith(made.row);
-      if (focused) made.row.querySelector("a")?.focus();
+      if (focused) (focused === box ? box : made.row.querySelector("a"))?.focus();
       this.rows.set(key, made);
     }
     this.problems.replaceChildren(...content.problems.map((text) => element("p", { class: "problem" }, text)));
@@ -170,23 +178,26 @@ class List {
   /** By the column that is chosen; then the newest first; of the same time, by name. */
   order() {
     const chosen = SORTS[this.choice.sort] ?? (() => 0);
-    const newest = /** @type {(a: Summary, b: Summary) => number} */ (SORTS[NEWEST]);
-    const sorted = [...this.rows.values()].sort(({ summary: a }, { summary: b }) => chosen(a, b) || newest(a, b) || a.name.localeCompare(b.name));
+    const newest = /** @type {(a: Shown, b: Shown) => number} */ (SORTS[NEWEST]);
+    const sorted = [...this.rows.values()].sort((a, b) => chosen(a, b) || newest(a, b) || a.job.name.localeCompare(b.job.name));
     arrange(this.body, sorted.map(({ row }) => row));
   }
 
   filter() {
     const { phase, kind, namespace, text: wanted } = this.choice;
     const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const { row, summary, text } of this.rows.values()) {
-      row.hidden = !words.every((word) => text.includes(word)) || Boolean(phase && summary.phase !== phase)
-        || Boolean(kind && summary.kind !== kind) || Boolean(namespace && summary.namespace !== namespace);
+    let shown = 0, there = 0;
+    for (const { row, job, phase: own, text } of this.rows.values()) {
+      row.hidden = !words.every((word) => text.includes(word)) || Boolean(phase && own !== phase)
+        || Boolean(kind && job.kind !== kind) || Boolean(namespace && job.namespace !== namespace);
+      if (own === DELETED) continue;
+      there += 1;
       if (!row.hidden) shown += 1;
     }
-    const all = `${count(this.rows.size)} ${this.rows.size === 1 ? "job" : "jobs"}`;
-    this.count.textContent = shown < this.rows.size ? `${count(shown)} of ${all}` : all;
-    this.empty.hidden = this.rows.size > 0;
+    const all = `${count(there)} ${there === 1 ? "job" : "jobs"}`, deleted = this.rows.size - there;
+    this.count.textContent = `${shown < there ? `${count(shown)} of ${all}` : all}${deleted ? `, ${count(deleted)} deleted` : ""}`;
+    this.empty.hidden = there > 0;
+    this.table.hidden = this.rows.size === 0;
     this.drawMenusSoon();
   }
 
@@ -207,11 +218,14 @@ class List {
   }
 
   drawMenus() {
-    const jobs = [...this.rows.values()].map(({ summary }) => summary);
-    const phases = counted(jobs.map(({ phase }) => phase));
+    const shown = [...this.rows.values()], jobs = shown.map(({ job }) => job);
+    const phases = counted(shown.map(({ phase }) => phase));
     if (this.choice.phase && !phases.has(this.choice.phase)) phases.set(this.choice.phase, 0);
     const sorted = [...phases].sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b));
     arrange(this.chips, sorted.map(([phase, number]) => this.chip(phase, number)));
+    // A column that says the same of all jobs has no room here.
+    this.table.classList.toggle("one-namespace", new Set(jobs.map(({ namespace }) => namespace)).size < 2);
+    this.table.classList.toggle("no-restarts", jobs.every(({ restarts }) => !restarts));
     offer(this.kind, counted(jobs.map(({ kind }) => kind)), this.choice.kind);
     offer(this.namespace, counted(jobs.map(({ namespace }) => namespace)), this.choice.namespace);
   }
@@ -239,46 +253,4 @@ function offer(menu, values, chosen) {
     menu.replaceChildren(element("option", { value: "" }, menu.dataset["all"]), ...names.map((name) => element("option", { value: name }, name)));
   }
   menu.value = chosen;
-}
-
-/** @param {Summary} summary */
-function ageOf(summary) {
-  const then = seconds(summary.createdAt);
-  return then === null ? "" : ageText(Date.now() / 1000 - then);
-}
-
-/**
- * Return why a job is in a state that does not speak for itself.
- * @param {Summary} summary
- */
-function knownOf({ phase, reason, message, warning }) {
-  if (SELF_EVIDENT.has(phase)) return warning;
-  return [reason, message].filter(Boolean).join(": ");
-}
-
-/**
- * @param {string} key
- * @param {Summary} summary
- * @returns {Shown}
- */
-function rowOf(key, summary) {
-  const why = knownOf(summary);
-  const age = element("td", { class: "number" }, ageOf(summary));
-  const address = `#/job/${key.split("/").map(encodeURIComponent).join("/")}`;
-  const { percentage } = summary;
-  const progress = percentage === null ? [] : [
-    element("progress", { class: toneOfPhase(summary.phase), value: String(percentage), max: "100", "aria-label": `${percentage} % done` }), element("span", { class: "number" }, `${percentage} %`)];
-  const row = element("tr", { "data-key": key },
-    element("td", {}, state(summary.phase, toneOfPhase(summary.phase))),
-    element("td", { class: "name" }, element("a", { href: address }, summary.name)),
-    element("td", { class: "optional" }, summary.kind),
-    element("td", { class: "optional" }, summary.namespace),
-    element("td", { class: "optional" }, element("div", { class: "progress-cell" }, ...progress)),
-    element("td", { class: "number" }, summary.endedAt ? "–" : `${summary.ready}/${summary.desired}`),
-    element("td", { class: "number optional" }, summary.restarts || ""),
-    age,
-    element("td", { class: "why" }, element("div", { class: "clipped", title: why }, why)),
-  );
-  const text = `${summary.name} ${summary.namespace} ${summary.kind} ${summary.phase}`.toLowerCase();
-  return { row, summary, age, text };
 }

@@ -2,6 +2,7 @@
 
 const KEY = "traincrew-session";
 const CLUSTER = "traincrew-cluster";
+const FIRST_JOB = "traincrew-first-job";
 const LONGEST_RETRY = 5000;
 
 /** An error of the server, with its message for people. */
@@ -21,6 +22,11 @@ export function cluster() {
   return sessionStorage.getItem(CLUSTER) ?? "";
 }
 
+/** A command that creates a job on the cluster. */
+export function firstJob() {
+  return sessionStorage.getItem(FIRST_JOB) ?? "";
+}
+
 /**
  * Exchange the token of the address, if there is one, and remove it from the address.
  * @returns {Promise<void>}
@@ -38,6 +44,7 @@ export async function begin() {
   if (answer.ok) {
     sessionStorage.setItem(KEY, content.session);
     sessionStorage.setItem(CLUSTER, content.cluster);
+    sessionStorage.setItem(FIRST_JOB, content.firstJob);
   } else if (sessionStorage.getItem(KEY) === null) {
     throw new ServerError(content.error, answer.status);
   }
