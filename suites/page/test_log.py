@@ -49,6 +49,7 @@ def test_lines_are_coloured_wrapped_and_timed(
     assert "0.2500" in window.curve("loss").text
     window.part("Log")
     window.until_text("404 lines", ".tools")
+    switch(window, "Follow")
     window.driver.execute_script("document.querySelector('.log').scrollTop = 0")
     window.until_text("red plain green kept", ".log")
     assert window.texts(".log .ansi-red") == ["red", "<img src=x onerror='document.title=1'>"]
@@ -66,7 +67,7 @@ def test_lines_are_coloured_wrapped_and_timed(
     assert window.driver.execute_script(wide)
     switch(window, "Wrap")
     until(lambda: not window.driver.execute_script(wide), "all of the line is in sight")
-    assert "".join(window.texts(".log .line")).count("x") >= 1000
+    until(lambda: "".join(window.texts(".log .line")).count("x") >= 1000, "the whole line")
     # It stays so.
     window.driver.refresh()
     window.part("Log")
@@ -96,12 +97,22 @@ def test_matches_follow_each_other(window: Window, cluster: traincrew.LocalClust
     cluster.client.delete("chainerjob", "matches")
 
 
-def restarts(cluster: traincrew.LocalCluster, job: str) -> int:
-    pods = [
-        each for each in cluster.client.list("pods") if each["metadata"]["name"].startswith(job)
-    ]
-    statuses = [each.get("status", {}).get("containerStatuses", ()) for each in pods]
-    return sum(one["restartCount"] for several in statuses for one in several)
+def runs_again(cluster: traincrew.LocalCluster, job: str) -> bool:
+    """Return whether a container of the job runs that was restarted."""
+    pods = cluster.client.list("pods")
+    own = [each for each in pods if each["metadata"]["name"].startswith(job)]
+    statuses = [each.get("status", {}).get("containerStatuses", ()) for each in own]
+    return any(
+        one["restartCount"] == 1 and "running" in one["state"]
+        for several in statuses
+        for one in several
+    )
+
+
+def worker_in(window: Window) -> str:
+    """Return the name of the worker that the log offers; empty without one."""
+    pods = [each.get_attribute("value") or "" for each in window.find("datalist option")]
+    return next((each for each in pods if "master" not in each), "")
 
 
 def test_what_a_container_printed_before_its_restart(
@@ -116,18 +127,18 @@ def test_what_a_container_printed_before_its_restart(
     }
     cluster.client.create(document)
     # A page that is opened later has not read the first run.
-    until(lambda: restarts(cluster, "again") == 1, "the restart")
+    until(lambda: runs_again(cluster, "again"), "the restart")
     window.show(address_of("again"))
     window.part("Log")
     window.until_text("second run", ".log")
     button = "//button[text()='Previous run']"
     assert not window.driver.find_element(By.XPATH, button).is_displayed()
-    pods = [each.get_attribute("value") or "" for each in window.find("datalist option")]
-    (name,) = [each for each in pods if "master" not in each]
+    name = until(lambda: worker_in(window), "its pod can be chosen")
     window.driver.find_element(By.CSS_SELECTOR, "input[aria-label=Pod]").send_keys(name)
     until(lambda: window.driver.find_element(By.XPATH, button).is_displayed(), "the button")
     window.driver.find_element(By.XPATH, button).click()
-    window.until_text("first run", ".log")
+    window.until_text("What again-worker", ".log .gap")
+    assert "first run" in window.text(".log")
     assert "second run" not in window.text(".log")
     window.driver.find_element(By.XPATH, button).click()
     window.until_text("second run", ".log")

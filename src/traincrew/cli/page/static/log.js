@@ -271,6 +271,7 @@ export class Log {
     this.end.checked = false;
     this.drawn = new Map();
     const row = this.wrapped.columns ? this.wrapped.firsts[found] ?? 0 : found;
+    this.rows.show(this.wrapped.count); // lines that were just chosen may not be drawn yet: there would be no place to scroll to
     this.box.scrollTop = Math.max(0, row * LINE - this.box.clientHeight / 2);
     this.rows.draw();
     this.drawCount();
@@ -285,7 +286,7 @@ export class Log {
 
   drawNow() {
     if (this.drawn.size > 2 * MOST_LINES) this.drawn = new Map();
-    this.rows.show(this.wrapped.columns ? this.wrapped.count : this.shown.length);
+    this.rows.show(this.wrapped.count);
     if (!this.end.checked) return;
     this.moving = true;
     this.box.scrollTop = this.box.scrollHeight;
