@@ -19,7 +19,7 @@ from traincrew.engine.resources import Resource
 
 JOBS = 1000
 CHANGES = 40
-GOAL_PAINT, GOAL_UPDATE, GOAL_MEBIBYTES = 1.0, 0.3, 150
+GOAL_PAINT, GOAL_UPDATE, GOAL_MEBIBYTES = 0.5, 0.15, 100
 CHAINER_JOBS = Resource("kubeflow.org", "v1alpha1", "chainerjobs", "ChainerJob")
 
 # Notes when each row got its text, in seconds since 1970.

@@ -55,8 +55,9 @@ def test_a_row_shows_metric_and_pods(window: Window, cluster: traincrew.LocalClu
     dots = f"{row('trains')} .dots"
     assert window.find(dots)[0].get_attribute("aria-label") == "2 running, 1 failed, 1 not ready"
     classes = [each.get_attribute("class") for each in window.find(f"{dots} i")]
-    assert classes == ["dot run", "dot run", "dot bad", "dot wait"]
-    assert len(window.find(f"{row('large')} .dots i")) == 10
+    assert classes == ["dot run", "dot bad", "dot wait"]
+    assert [each.text for each in window.find(f"{dots} i")] == ["■■", "✕", "◌"]
+    assert len("".join(each.text for each in window.find(f"{row('large')} .dots i"))) == 10
     assert "998/1,000" in window.text(f"{row('large')} .pods")
     # One line, as high as another.
     assert len({each.size["height"] for each in window.find("tbody tr")}) == 1

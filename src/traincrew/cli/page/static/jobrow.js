@@ -1,7 +1,7 @@
 // A row of the list: one job in one line, with the course of its main metric and its pods by state.
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
-import { SIGNS, state, toneOfPhase } from "./states.js";
+import { DOTS, state, toneOfPhase } from "./states.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
@@ -152,7 +152,7 @@ function podsOf({ job, pods }, phase) {
   const words = PODS.filter(([name]) => pods[name]).map(([name, , word]) => `${count(pods[name])} ${word}`).join(", ");
   const made = PODS.flatMap(([name, own]) => {
     const tone = name === "waiting" && phase === "held" ? "held" : own;
-    return Array.from({ length: dots[name] }, () => element("i", { class: `dot ${tone}`, "data-sign": SIGNS[tone] }));
+    return dots[name] ? [element("i", { class: `dot ${tone}` }, DOTS[tone].repeat(dots[name]))] : [];
   });
   const text = job.endedAt ? "" : `${count(job.ready)}/${count(job.desired)}`;
   return element("div", { class: "pods-cell", title: words },

@@ -171,7 +171,7 @@ class List {
       this.rows.set(key, made);
     }
     this.problems.replaceChildren(...content.problems.map((text) => element("p", { class: "problem" }, text)));
-    if (first) this.order(); else this.orderSoon();
+    if (first) { this.order(); this.drawMenus(); } else this.orderSoon();
     this.filter();
   }
 

@@ -10,6 +10,8 @@ import { element } from "./format.js";
 export const SIGNS = /** @type {Record<Tone, string>} */ ({
   run: "▶", good: "✓", bad: "✕", wait: "◌", again: "↻", held: "‖", plain: "○",
 });
+/** The same for small pods in a row, of which most run. */
+export const DOTS = { ...SIGNS, run: "■" };
 /** The phases of jobs, those first that somebody should look at. */
 export const PHASES = /** @type {Record<string, Tone>} */ ({
   Failed: "bad", Pending: "wait", Created: "wait", Restarting: "again", Running: "run", Suspended: "held", Succeeded: "good", Deleted: "plain",
