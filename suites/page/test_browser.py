@@ -207,7 +207,8 @@ def test_an_empty_list_offers_a_command_that_works_here(
         )
         fresh.until_text("Running", "tr[data-key$='/hello']")
         cluster.client.delete("chainerjob", "hello", "fresh")
-        fresh.until_text("No jobs yet")
+        fresh.until_text("Deleted", "tr[data-key$='/hello']")
+        fresh.until_text("0 jobs, 1 deleted")
     finally:
         window.driver.get("about:blank")  # before the server ends
         assert page.end() == 0

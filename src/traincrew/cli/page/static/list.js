@@ -196,7 +196,7 @@ class List {
     }
     const all = `${count(there)} ${there === 1 ? "job" : "jobs"}`, deleted = this.rows.size - there;
     this.count.textContent = `${shown < there ? `${count(shown)} of ${all}` : all}${deleted ? `, ${count(deleted)} deleted` : ""}`;
-    this.empty.hidden = there > 0;
+    this.empty.hidden = this.rows.size > 0;
     this.table.hidden = this.rows.size === 0;
     this.drawMenusSoon();
   }
