@@ -109,7 +109,10 @@ export class Timeline {
     for (let after = 0; after <= this.to - this.from; after += step) {
       const x = this.x(this.from + after);
       parts.push({ tag: "line", attributes: { class: "grid", x1: x, x2: x, y1: top, y2: bottom } });
-      if (labelled) parts.push({ tag: "text", attributes: { x: x + 2, y: 13 }, text: duration(after) });
+      if (labelled) {
+        const text = duration(after), fits = x + 8 * text.length < this.width;
+        parts.push({ tag: "text", attributes: fits ? { x: x + 2, y: 13 } : { x: x - 2, y: 13, "text-anchor": "end" }, text });
+      }
     }
     return parts;
   }
