@@ -5,6 +5,7 @@ Nothing here is about reports of the Trainer: its callback finds what the pod wa
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -47,8 +48,12 @@ def train() -> None:
     names = sorted(type(each).__name__ for each in trainer.callback_handler.callbacks)
     print("callbacks:", *names)  # noqa: T201
     trainer.train()
-    # Threads of gloo that are left when Python ends abort the program now and then.
+    # Threads of gloo that are left when Python ends abort the program now and then. And with the
+    # last reference, which the Trainer has, its destructor waits for such a thread, which may wait
+    # for the interpreter: then the program never ends. So nothing is destroyed any more.
     distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def report() -> None:
