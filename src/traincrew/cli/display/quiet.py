@@ -9,10 +9,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from traincrew.cli.display.text import duration
+from traincrew.cli.display.text import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,8 +132,5 @@ def silence(times: Sequence[float], seconds: float) -> Silence | None:
 
 
 def _seconds(stamp: str) -> float | None:
-    try:
-        found = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    found = moment(stamp)
+    return None if found is None else found.timestamp()

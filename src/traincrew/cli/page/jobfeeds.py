@@ -49,7 +49,7 @@ class JobFeeds:
 
     Args:
         client: The API server.
-        jobs: The list, which is told what programs print.
+        jobs: The list, which shows what programs print.
         start: Starts a task that ends with the server.
         follow: Follow jobs from the start, whether or not somebody looks at them.
     """

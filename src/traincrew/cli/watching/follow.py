@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from traincrew.cli.watching.loglines import LogLines, split_stamp
+from traincrew.cli.watching.loglines import LogLines, as_time, split_stamp
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Position:
     @property
     def since(self) -> str | None:
         """The time to resume from, in the format of the API."""
-        return None if self.last is None else f"{self.last[0]}.{self.last[1]}Z"
+        return None if self.last is None else as_time(self.last)
 
     def resume(self) -> None:
         """Prepare for reading a stream that starts at or before `since`."""

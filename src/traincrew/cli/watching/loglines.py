@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LEFT_OUT", "LONGEST_LINE", "LogLines", "split_stamp"]
+__all__ = ["LEFT_OUT", "LONGEST_LINE", "LogLines", "as_time", "split_stamp"]
 
 LONGEST_LINE = 2**20
 """Bytes of a line that are shown."""
@@ -25,6 +25,11 @@ def split_stamp(line: bytes) -> tuple[tuple[str, str] | None, bytes]:
         return None, line
     seconds, fraction = match[1].decode(), (match[2] or b"").decode().ljust(9, "0")
     return (seconds, fraction), line[match.end() :]
+
+
+def as_time(stamp: tuple[str, str]) -> str:
+    """Return the time of a line, as `split_stamp` has it, in the format of the API."""
+    return f"{stamp[0]}.{stamp[1]}Z"
 
 
 class LogLines:

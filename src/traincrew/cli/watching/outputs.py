@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.cli.display.programs import program
 from traincrew.cli.display.quiet import Output
-from traincrew.cli.watching.loglines import LogLines, split_stamp
+from traincrew.cli.watching.loglines import LogLines, as_time, split_stamp
 from traincrew.engine.errors import ApiError, ForbiddenError
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ async def _output(client: Client, pod: Pod) -> Output | None:
 def _note(output: Output, line: bytes) -> None:
     stamp, _ = split_stamp(line)
     if stamp is not None:
-        output.note(f"{stamp[0]}.{stamp[1]}Z", time.time())
+        output.note(as_time(stamp), time.time())

@@ -13,7 +13,7 @@ from .celtypes import escape
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-__all__ = ["LISTS", "KeyedList", "keyed_by"]
+__all__ = ["LISTS", "KeyedList", "is_keyed", "keys_of"]
 
 
 class KeyedList(list[Any]):
@@ -87,19 +87,17 @@ LISTS = frozenset({list, KeyedList})
 """Types of the values that expressions see as lists."""
 
 
-def keyed_by(schema: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the fields that are the key of a list's items; None for a set.
+def is_keyed(schema: dict[str, Any]) -> bool:
+    """Return whether a schema is that of a set, or of a map by the fields of its items."""
+    return schema.get("x-kubernetes-list-type") in {"map", "set"}
 
-    Raises:
-        LookupError: the list is neither a map nor a set.
-    """
-    kind = schema.get("x-kubernetes-list-type")
-    if kind == "map":
-        # Upstream looks for escaped names in what is stored: for those that need none, it finds it.
-        return tuple(escape(key) or key for key in schema.get("x-kubernetes-list-map-keys") or ())
-    if kind == "set":
+
+def keys_of(schema: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the names of the fields that are the key of a map's items; None for a set."""
+    if schema["x-kubernetes-list-type"] == "set":
         return None
-    raise LookupError(kind)
+    # Upstream looks for escaped names in what is stored: for those that need none, it finds it.
+    return tuple(escape(key) or key for key in schema.get("x-kubernetes-list-map-keys") or ())
 
 
 def _of_type(value: Any) -> Hashable:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .celtypes import escape
 from .conversions import parse_duration
-from .keyedlists import KeyedList, keyed_by
+from .keyedlists import KeyedList, is_keyed, keys_of
 from .operators import charge
 
 __all__ = ["convert", "needs_conversion"]
@@ -37,7 +37,7 @@ def _needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
         schema.get("type") == "string" and schema.get("format") in _CONVERTED_FORMATS
     ):
         return True
-    if schema.get("x-kubernetes-list-type") in {"map", "set"}:
+    if is_keyed(schema):
         return True
     properties = schema.get("properties") or {}
     if any(escape(key) != key for key in properties):
@@ -75,10 +75,7 @@ def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
         return result
     if kind is list:
         items = [convert(schema.get("items"), item, frame) for item in value]
-        try:
-            return KeyedList(items, value, keyed_by(schema))
-        except LookupError:
-            return items
+        return KeyedList(items, value, keys_of(schema)) if is_keyed(schema) else items
     if kind is int and schema.get("type") == "number":
         return float(value)
     if kind is str and schema.get("type") == "string":
