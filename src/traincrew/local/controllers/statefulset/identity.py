@@ -83,8 +83,8 @@ def pod_of(
     if service := owner.spec.get("serviceName"):
         spec["subdomain"] = service
     mine = {
-        claim["metadata"]["name"]: {
-            "name": claim["metadata"]["name"],
+        _template_name(claim): {
+            "name": _template_name(claim),
             "persistentVolumeClaim": {"claimName": claim_name(owner, claim, ordinal)},
         }
         for claim in owner.spec.get("volumeClaimTemplates") or ()
@@ -113,3 +113,8 @@ def missing_labels(owner: AnyObject, pod: AnyObject, ordinal: int) -> dict[str, 
     wanted = {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
     labels = pod.metadata.labels
     return {key: value for key, value in wanted.items() if labels.get(key) != value}
+
+
+def _template_name(claim: Mapping[str, Any]) -> str:
+    """Return the name of a claim template; without one, the API refuses the pod and says why."""
+    return str((claim.get("metadata") or {}).get("name") or "")
