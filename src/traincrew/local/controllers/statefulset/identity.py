@@ -37,7 +37,7 @@ def first_ordinal(owner: AnyObject) -> int:
 
 def claim_name(owner: AnyObject, template: Mapping[str, Any], ordinal: int) -> str:
     """Return the name of the PersistentVolumeClaim a pod gets from one claim template."""
-    return f"{template['metadata']['name']}-{pod_name(owner, ordinal)}"
+    return f"{_template_name(template)}-{pod_name(owner, ordinal)}"
 
 
 def claims_of(owner: AnyObject, ordinal: int) -> list[dict[str, Any]]:
