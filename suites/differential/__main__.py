@@ -16,6 +16,8 @@ from .reference import reference_server
 from .request_choice import VERBS, builtin_requests
 from .servers import serve_pair
 
+CUSTOM_WRITES = 80
+
 
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m suites.differential", description=__doc__)
@@ -25,11 +27,15 @@ async def main() -> None:
     parser.add_argument(
         "--against", type=Path, help="kubeconfig of a real cluster; without it one is started"
     )
+    parser.add_argument(
+        "--custom", type=int, default=0, help="random definitions, with 80 writes each"
+    )
     parser.add_argument("--verbs", default="", help="with weights, such as apply=10,update=1")
     options = parser.parse_args()
     weights = (each.partition("=") for each in filter(None, options.verbs.split(",")))
     verbs = {verb: float(weight or 1) for verb, _, weight in weights} or VERBS
     kinds = options.kinds.split(",") if options.kinds else list(KINDS)
+    kinds = kinds if options.writes else []
     async with AsyncExitStack() as stack:
         against = options.against
         if against is None:
@@ -39,6 +45,7 @@ async def main() -> None:
         print(f"seed {options.seed}", flush=True)  # noqa: T201
         campaign = await Campaign.start(pair, options.seed)
         started = time.monotonic()
+        await campaign.run_custom(options.custom, CUSTOM_WRITES)
         for name in kinds:
             kind = KINDS[name]
             await campaign.run(

@@ -186,6 +186,14 @@ def test_claims_and_volumes() -> None:
     ]
 
 
+def test_a_claim_template_without_a_name() -> None:
+    subject = stateful_set(volumeClaimTemplates=[{"spec": {}}, {"metadata": {}, "spec": {}}])
+    assert [claim["metadata"]["name"] for claim in claims_of(subject, 0)] == ["-web-0", "-web-0"]
+    assert pod_of(subject, 0, TEMPLATE, "r")["spec"]["volumes"] == [
+        {"name": "", "persistentVolumeClaim": {"claimName": "-web-0"}}
+    ]
+
+
 def test_a_set_that_is_being_deleted_creates_nothing() -> None:
     subject = stateful_set(metadata={"deletionTimestamp": format_time(NOW)})
 

@@ -617,3 +617,36 @@ def test_the_words_of_the_checker(rule: str, text: str) -> None:
 def test_the_words_of_the_evaluation(rule: str, text: str) -> None:
     found = verdict(rule, s="x(", n=1, texts=["a"])
     assert found == [f'Invalid value: "object": {text} evaluating rule: {rule}']
+
+
+NULLABLE = {
+    "limit": {"x-kubernetes-int-or-string": True, "nullable": True},
+    "note": TEXT | {"nullable": True},
+    "a-b": INTEGER | {"nullable": True},
+}
+"""A null field is absent, as by ``apiserver/pkg/cel/common/valuesunstructured.go``."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "holds"),
+    [
+        ("has(self.note)", {"note": None}, False),
+        ("!has(self.a__dash__b)", {"a-b": None}, True),
+        ("!has(self.limit) || self.limit > 0", {"limit": None}, True),
+        ("!has(self.port) || self.port > 0", {"port": None}, True),
+        ("self.?note.hasValue()", {"note": None}, False),
+        ("self.?note.orValue('x') == 'x'", {"note": None}, True),
+        ("self.note == 'x'", {"note": None}, False),
+        ("self == self", {"note": None, "limit": None, "n": 1}, True),
+    ],
+)
+def test_a_null_field_is_absent(rule: str, spec: dict[str, Any], holds: bool) -> None:
+    compiled = cel.compile_rules(kind({"rule": rule}, **NULLABLE))
+    assert compiled.faults == []
+    assert (compiled.validate(thing(**spec)) == []) == holds
+
+
+def test_a_null_field_counts_when_objects_are_compared() -> None:
+    compiled = cel.compile_rules(kind({"rule": "self == oldSelf"}, **NULLABLE))
+    assert compiled.validate(thing(note=None, n=1), thing(limit=None, n=1)) == []
+    assert compiled.validate(thing(note=None, n=1), thing(n=1)) != []

@@ -350,6 +350,21 @@ async def test_put_creates_objects_of_some_kinds(
     assert (await api.put(path, body)).ok(201)["metadata"]["name"] == "new"
 
 
+async def test_a_write_of_the_status_of_a_missing_service_creates_it(api: Api) -> None:
+    """Upstream's strategy of the status has ``AllowCreateOnUpdate``, as that of Services."""
+    path = "/api/v1/namespaces/default/services/new/status"
+    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"}, "status": status}
+    applied = await api.patch(path, body, APPLY, fieldManager="me")
+    assert "spec.ports: Required value" in applied.refused(422, "Invalid")["message"]
+    (await api.patch(path, body, MERGE)).refused(404, "NotFound")
+    created = (await api.put(path, body | {"spec": {"ports": [{"port": 80}]}})).ok(201)
+    assert created["status"] == {"loadBalancer": {}}
+    assert "clusterIP" not in created["spec"]
+    (owned,) = created["metadata"]["managedFields"]
+    assert set(owned["fieldsV1"]) == {"f:status"}
+
+
 async def test_put_of_a_custom_object_needs_its_resource_version(api: Api) -> None:
     (await api.post(DEFINITIONS, definition())).ok(201)
     (await api.post(WIDGETS, widget("a"))).ok(201)

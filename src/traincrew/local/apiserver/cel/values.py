@@ -1,4 +1,8 @@
-"""Conversion of documents to what CEL expressions see: escaped names, times, doubles, sets."""
+"""Conversion of documents to what CEL expressions see: escaped names, times, doubles, sets.
+
+A declared field that is null is absent (``apiserver/pkg/cel/common/valuesunstructured.go``,
+``unstructuredMap.Find``).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,14 @@ __all__ = ["convert", "needs_conversion"]
 
 Schema = dict[str, Any]
 
+_NULL_FIELD = "\0"
+"""Keys that no expression can name: null fields count in the size of an object, for ``==``."""
+
 _CONVERTED_FORMATS = ("byte", "date", "date-time", "duration")
 
 
 def needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
-    """Return whether values need `convert`: escaped names, times, doubles, sets, maps by a key.
+    """Return whether values need `convert`: escaped names, times, doubles, sets, null fields.
 
     Args:
         schema: of the values.
@@ -40,10 +47,17 @@ def _needs_conversion(schema: Any, known: dict[int, bool]) -> bool:
     if is_keyed(schema):
         return True
     properties = schema.get("properties") or {}
-    if any(escape(key) != key for key in properties):
+    if any(escape(key) != key or _may_be_null(each) for key, each in properties.items()):
         return True
     inner = [*properties.values(), schema.get("items"), schema.get("additionalProperties")]
     return any(needs_conversion(each, known) for each in inner)
+
+
+def _may_be_null(schema: Any) -> bool:
+    """Return whether null is valid; an integer or string has no type that would refuse it."""
+    return type(schema) is dict and bool(
+        schema.get("nullable") or schema.get("x-kubernetes-int-or-string")
+    )
 
 
 def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
@@ -65,8 +79,12 @@ def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
         properties = schema.get("properties") or {}
         extra = schema.get("additionalProperties")
         result = {}
+        nulls = 0
         for key, item in value.items():
-            if key in properties:
+            if key in properties and item is None:
+                nulls += 1
+                result[f"{_NULL_FIELD}{nulls}"] = None
+            elif key in properties:
                 name = escape(key)
                 if name is not None:
                     result[name] = convert(properties[key], item, frame)

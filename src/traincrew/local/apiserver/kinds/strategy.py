@@ -221,7 +221,8 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
             annotations), those of anything except metadata and status, or none.
         scale: paths of the replica fields, if the resource can be scaled.
         subresources: subresources other than status and scale.
-        create_on_update: PUT creates a missing object.
+        create_on_update: PUT creates a missing object, that of its status too
+            (``AllowCreateOnUpdate``; ``Service`` is the one kind that has both).
         unconditional_update: PUT without a resourceVersion overwrites.
         significant_empty: fields where sending an empty list or map counts as a change, although
             it is not stored.

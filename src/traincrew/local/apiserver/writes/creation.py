@@ -86,6 +86,7 @@ class Creation(Writer):
         valid: bool = False,
         tracked: bool = False,
         unlimited: bool = False,
+        subresource: str | None = None,
     ) -> Entry:
         """Create an object, in the order that the module describes.
 
@@ -96,19 +97,21 @@ class Creation(Writer):
             valid: whether it is known to be valid by its schema.
             tracked: whether managedFields are already correct (apply).
             unlimited: whether to skip LimitRanges and quotas: for the server's own objects.
+            subresource: name of the one that was written (``create_on_update``): its fields are
+                owned, and upstream's hooks of creation do not run.
 
         Raises:
             StatusError: as for `create`.
         """
         versioned = bool(document["metadata"].get("resourceVersion"))
         namespace = self._set_identity(resource, document)
+        if subresource is not None and not tracked:  # before the status is reset
+            document = self._track(resource, document, options, subresource)
         self._reset_status(resource, document)
         complete = pipeline.default(resource, document, options, valid=valid)
         # What follows are the server's additions, which the client does not own.
-        if not tracked:
-            document = pipeline.track(
-                resource, document, None, options, subresource=None, now=self.clock()
-            )
+        if subresource is None and not tracked:
+            document = self._track(resource, document, options, None)
         pipeline.drop_repeated_owners(document, options, changed=tracked)
         document, complete = self.mutate(resource, document, None, 0, options, complete=complete)
         if options.rights is not None:
@@ -116,7 +119,7 @@ class Creation(Writer):
         strategy = resource.strategy
         if strategy.prepare_for_user is not None:
             strategy.prepare_for_user(document, options.user)
-        if strategy.prepare_create is not None:
+        if strategy.prepare_create is not None and subresource is None:
             strategy.prepare_create(self, document)
         if strategy.default_after_uid is not None:
             strategy.default_after_uid(document)
@@ -130,6 +133,18 @@ class Creation(Writer):
         # A generated name is the one that the webhooks were sent.
         key = (namespace, document["metadata"]["name"])
         return self._store_new(resource, key, document, options, charges)
+
+    def _track(
+        self,
+        resource: ResourceType,
+        document: Document,
+        options: WriteOptions,
+        subresource: str | None,
+    ) -> Document:
+        """Return a new object with the managedFields of who creates it."""
+        return pipeline.track(
+            resource, document, None, options, subresource=subresource, now=self.clock()
+        )
 
     def _set_identity(self, resource: ResourceType, document: Document) -> str:
         """Set the name, UID, creation timestamp and generation of a new object.

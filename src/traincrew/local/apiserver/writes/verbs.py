@@ -68,12 +68,15 @@ class Verbs(Creation):
         )
         entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
         if entry is None:
-            if not resource.create_on_update or target.subresource:
+            if not resource.create_on_update:
                 raise not_found(resource.plural, resource.group, target.name)
             metadata.pop("resourceVersion", None)
             if options.rights is not None:
                 options.rights.check_create()
-            return Written(self.insert(resource, document, options, valid=valid), created=True)
+            created = self.insert(
+                resource, document, options, valid=valid, subresource=target.subresource
+            )
+            return Written(created, created=True)
         subresource = target.subresource
         return Written(
             self.update(resource, entry, document, options, valid=valid, subresource=subresource)
@@ -119,7 +122,7 @@ class Verbs(Creation):
         target = call.target
         assert target.name is not None
         config, faults = patches.applied_configuration(call)
-        if entry is None and target.subresource:
+        if entry is None and target.subresource and not resource.create_on_update:
             raise not_found(resource.plural, resource.group, target.name)
         live = convert(resource, entry).copy() if entry is not None else None
         merged = patches.apply(
@@ -143,7 +146,14 @@ class Verbs(Creation):
             metadata.pop("resourceVersion", None)
             if options.rights is not None:
                 options.rights.check_create()
-            created = self.insert(resource, merged, options, valid=valid, tracked=True)
+            created = self.insert(
+                resource,
+                merged,
+                options,
+                valid=valid,
+                tracked=True,
+                subresource=target.subresource,
+            )
             return Written(created, created=True)
         return Written(
             self.update(

@@ -289,7 +289,6 @@ def _cluster_address_update(found: list[Cause], spec: Document, old: Document) -
 
 
 def _prepare_create(context: WriteContext, new: Document) -> None:
-    new["status"] = {"loadBalancer": {}}
     context.addresses.assign(new, None)
 
 
