@@ -650,3 +650,48 @@ def test_a_null_field_counts_when_objects_are_compared() -> None:
     compiled = cel.compile_rules(kind({"rule": "self == oldSelf"}, **NULLABLE))
     assert compiled.validate(thing(note=None, n=1), thing(limit=None, n=1)) == []
     assert compiled.validate(thing(note=None, n=1), thing(n=1)) != []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        (
+            {
+                "type": "object",
+                "default": {},
+                "properties": {"a": TEXT},
+                "x-kubernetes-validations": [{"rule": "self.a == 'x'"}],
+            },
+            ".properties[spec].default",
+            "no such key: a evaluating rule: self.a == 'x'",
+        ),
+        (
+            {
+                "type": "array",
+                "items": TEXT | {"maxLength": 9, "x-kubernetes-validations": [{"rule": "false"}]},
+                "maxItems": 3,
+                "default": ["x"],
+            },
+            ".properties[spec].default[0]",
+            "failed rule: false",
+        ),
+        (
+            TEXT
+            | {
+                "default": "x",
+                "maxLength": 9,
+                "x-kubernetes-validations": [
+                    {"rule": "oldSelf.hasValue() || self == 'y'", "optionalOldSelf": True}
+                ],
+            },
+            ".properties[spec].default",
+            "failed rule: oldSelf.hasValue() || self == 'y'",
+        ),
+    ],
+)
+def test_defaults_have_to_obey_the_rules(spec: dict[str, Any], field: str, message: str) -> None:
+    compiled = cel.compile_rules({"type": "object", "properties": {"spec": spec}})
+    (cause,) = compiled.default_faults()
+    assert cause.field == field
+    assert message in cause.message
+    assert compiled.faults == []

@@ -107,6 +107,32 @@ class CelRules:
                 _Walk(found).visit(self._root, obj, _ABSENT if old is None else old, None)
         return found
 
+    def default_faults(self) -> list[Cause]:
+        """Return the causes of the rules that the defaults of the schema break.
+
+        Upstream's ``pkg/apiserver/schema/defaulting/validation.go``: a default has to hold as a
+        value that stays as it is, and as a new one. Fields are paths below ``openAPIV3Schema``.
+        """
+        found = why.Causes()
+        if self._root is not None:
+            with suppress(_BudgetSpentError):
+                _check_defaults(_Walk(found), self._root, "")
+        return [why.Cause(each.reason, each.message, f".{each.field}") for each in found]
+
+
+def _check_defaults(walk: _Walk, place: Place, path: str) -> None:
+    default = place.schema.get("default")
+    if default is not None:
+        here = (None, f"{path}.default".removeprefix("."))
+        known = len(walk.found)
+        walk.visit(place, default, default, here)
+        if len(walk.found) == known:
+            walk.visit(place, default, _ABSENT, here)
+    if place.items is not None:
+        _check_defaults(walk, place.items, f"{path}.items")
+    for key, child in place.fields.items():
+        _check_defaults(walk, child, f"{path}.properties[{key}]")
+
 
 class _BudgetSpentError(Exception):
     """The rules of an object cost too much; no further ones are evaluated."""

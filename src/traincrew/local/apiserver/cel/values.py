@@ -78,7 +78,7 @@ def convert(schema: Any, value: Any, frame: list[Any]) -> Any:
     if kind is dict:
         properties = schema.get("properties") or {}
         extra = schema.get("additionalProperties")
-        result = {}
+        result: dict[str, Any] = {}
         nulls = 0
         for key, item in value.items():
             if key in properties and item is None:

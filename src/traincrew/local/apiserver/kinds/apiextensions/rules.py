@@ -141,9 +141,10 @@ def _version(found: list[Cause], version: Document, path: str, stored: Document)
             rules = compile_rules(schema)
             # Rules that are stored already are kept, whatever they cost.
             costly = rules.costly if schema != stored.get("openAPIV3Schema") else ()
+            # Upstream compiles no rules of a schema whose defaults are invalid.
             faults = [
                 Cause(fault.reason, fault.message, here + fault.field)
-                for fault in (*rules.faults, *costly)
+                for fault in (rules.default_faults() or (*rules.faults, *costly))
             ]
         found.extend(faults)
     if "scale" in subresources:
