@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from harness import Cluster
 from traincrew.local.controllers.job import backoff
-from traincrew.operator import gangs, queues, reconciler
+from traincrew.operator import deferral, gangs, queues
 from traincrew.plan.mpicluster import planner as mpicluster
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statuses are written, failed pods replaced and APIs looked up soon: tests wait less."""
-    monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
+    monkeypatch.setattr(deferral, "STATUS_INTERVAL", 0.1)
     monkeypatch.setattr(gangs, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(gangs, "READ_SECONDS", 0.1)
     monkeypatch.setattr(queues, "LOOK_SECONDS", 0.1)

@@ -19,7 +19,7 @@ from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
 from traincrew.engine.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from traincrew.local.cluster import LocalCluster
-from traincrew.operator import reconciler
+from traincrew.operator import deferral
 from traincrew.operator.app import run_operator
 from traincrew.operator.options import OperatorOptions
 
@@ -119,7 +119,7 @@ class Here:
 async def here() -> AsyncIterator[Here]:
     """One embedded cluster for all of these; wording is stored soon."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(reconciler, "STATUS_INTERVAL", 0.05)
+    patch.setattr(deferral, "STATUS_INTERVAL", 0.05)
     async with LocalCluster() as cluster:
         for kind in KINDS:
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))

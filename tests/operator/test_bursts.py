@@ -14,8 +14,14 @@ from traincrew.engine.gate import Gate
 from traincrew.engine.testing import SimulatedClock, simulate
 from traincrew.local.apiserver.http.faults import AuditRecord, Fault
 from traincrew.local.apiserver.values.errors import forbidden
-from traincrew.operator import checks, reconciler
-from traincrew.operator.deferral import MAX_DELAY, Deferral
+from traincrew.operator import checks, pace
+from traincrew.operator.deferral import (
+    MAX_DELAY,
+    MAX_STATUS_INTERVAL,
+    STATUS_INTERVAL,
+    STATUS_RATE,
+    Deferral,
+)
 from traincrew.operator.observer import Observer
 
 if TYPE_CHECKING:
@@ -143,7 +149,7 @@ async def test_a_job_is_planned_now_and_then_while_many_begin(
         pod = f"{NAME}-worker-0"
         await cluster.client.patch(PODS, pod, "default", patch=patch, subresource="status")
     passes = planned.count(NAME)
-    assert passes <= 2 + (clock() - began) / reconciler.BURST_REST, f"{changes} changes"
+    assert passes <= 2 + (clock() - began) / pace.MAX_REST, f"{changes} changes"
     assert slow.of("PATCH", NAME, "/status") == [], "the burst has not ended"
     await cluster.until_phase(NAME, "Running", workersReady="3/3")
 
@@ -216,5 +222,31 @@ def test_a_write_is_deferred_during_a_burst_and_for_a_limited_time() -> None:
             assert enqueued == []
         assert set(enqueued) == {one}, "reconciled at once when the burst has ended"
         assert deferral.delay(one, "status") == 0
+
+    simulate(main())
+
+
+def test_statuses_wait_longer_the_more_of_them_wait() -> None:
+    async def main() -> None:
+        deferral = Deferral(Gate(), SimulatedClock(), lambda _: None)
+        jobs = [Request("default", f"job-{number}") for number in range(1_000)]
+
+        def wait(job: Request, *, urgent: bool = False) -> float:
+            return deferral.delay_status(job, urgent=urgent, patient=True)
+
+        assert wait(jobs[0], urgent=True) == 0
+        assert wait(jobs[0]) == STATUS_INTERVAL
+        for job in jobs[:100]:
+            wait(job)
+        assert wait(jobs[0]) == 100 / STATUS_RATE
+        for job in jobs:
+            wait(job)
+        assert wait(jobs[0]) == MAX_STATUS_INTERVAL
+        assert wait(jobs[1], urgent=True) == 0
+        await asyncio.sleep(MAX_STATUS_INTERVAL - 2)
+        assert round(wait(jobs[0]), 2) == 2, "counted from when it began to differ"
+        for job in jobs[1:]:
+            deferral.status_settled(job)
+        assert wait(jobs[0]) == 0
 
     simulate(main())

@@ -14,7 +14,7 @@ from plan.elasticjob.world import elastic
 from traincrew.api.meta import format_time
 from traincrew.engine.errors import InvalidError
 from traincrew.engine.resources import EVENTS, JOBS, SERVICES
-from traincrew.operator.reconciler import STATUS_INTERVAL
+from traincrew.operator.deferral import STATUS_INTERVAL
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import AuditRecord

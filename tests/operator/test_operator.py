@@ -10,7 +10,7 @@ from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
 from traincrew.engine.resources import RESOURCE_QUOTAS
 from traincrew.operator import checks
-from traincrew.operator.reconciler import STATUS_INTERVAL
+from traincrew.operator.deferral import STATUS_INTERVAL
 
 if TYPE_CHECKING:
     import pytest

@@ -19,9 +19,9 @@ from plan.mxjob.manifests import local
 from reporter import Reporter
 from traincrew.engine.resources import SECRETS, SERVICE_ACCOUNTS
 from traincrew.local.apiserver.http.tokens import Tokens
+from traincrew.operator.deferral import STATUS_INTERVAL
 from traincrew.operator.options import PROGRESS_SECRET, ProgressOptions
 from traincrew.operator.progress.protocol import MAX_BODY
-from traincrew.operator.reconciler import STATUS_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

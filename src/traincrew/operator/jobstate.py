@@ -38,7 +38,6 @@ class JobState(Struct, kw_only=True):
     """State of one job that the reconciler keeps between reconciles, and drops with the job.
 
     Attributes:
-        status_differs: Since when its status differs from the stored one, on the monotonic clock.
         earliest_reconcile: Earliest time of the next reconcile, on the monotonic clock.
         generations: Generation of each child, by UID, when we wrote it or first observed it.
         children: Children ever observed, by UID of the job, because names are reused.
@@ -59,7 +58,6 @@ class JobState(Struct, kw_only=True):
         queue_due: When to read them again, on the monotonic clock.
     """
 
-    status_differs: float | None = None
     earliest_reconcile: float = 0.0
     generations: dict[str, int] = field(default_factory=dict)
     children: dict[str, set[ChildKey]] = field(default_factory=dict)

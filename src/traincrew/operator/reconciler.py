@@ -43,6 +43,7 @@ from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.jobstate import JobState
 from traincrew.operator.observer import Observer
 from traincrew.operator.options import WORKERS
+from traincrew.operator.pace import MAX_REST, Pace
 from traincrew.operator.progress import Target
 from traincrew.operator.queues import KueueApi, Queues
 from traincrew.plan.shared.model import (
@@ -74,14 +75,6 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.model import Decision, GroupWrite, Write
 
-STATUS_INTERVAL = 1.0
-"""Seconds by which a status without changed conditions is delayed, to write several at once."""
-_REST_FACTOR = 5.0
-"""A job is reconciled for at most a fifth of the time: evaluating thousands of pods takes
-milliseconds, and when they start together, each of them requeues the job."""
-BURST_REST = 0.5
-"""Seconds until a job is reconciled again during a burst. Each of its pods changes several times
-until it runs, and status updates about that are deferred until the end of the burst anyway."""
 TERMINATING_SECONDS = 10.0
 """Seconds until a job whose namespace is terminating is reconciled again, if it is still there."""
 
@@ -140,6 +133,7 @@ class Reconciler:
         )
         self._job_writer = JobWriter(client, kind.resource, self._tracker)
         self._deferral = Deferral(gate, clock, self.controller.enqueue)
+        self._pace = Pace(clock)
         self._checks = Checks(self._writer, self._deferral, clock)
         self._observer = Observer(
             client,
@@ -197,6 +191,7 @@ class Reconciler:
             if self._reports is not None:
                 self._reports.forget(self._kind.resource, request)
             self._deferral.forget(request, "children", "checks", "foresight", "status")
+            self._deferral.status_settled(request)
             left = await self._queues.let_go(request, "")
             return Result(requeue_after=left) if left is not None else None
         try:
@@ -225,7 +220,7 @@ class Reconciler:
         if left is not None:
             self.controller.enqueue(request, after=left)
         observed, decision, reading = await self._decide(request, observed, now, memory)
-        worked = self._clock.monotonic() - started - reading  # waiting for nodes is no work
+        worked = self._clock.monotonic() - started - reading  # waiting for answers is no work
         if isinstance(decision, SpecPatch):
             try:
                 await self._job_writer.patch(job, decision.patch)
@@ -239,7 +234,7 @@ class Reconciler:
                 return None  # the change requeues the job; then the plan is for the new spec
         if not isinstance(decision, Plan):
             return Result(requeue_after=1.0)  # the caches have to catch up first
-        memory.earliest_reconcile = started + reading + _REST_FACTOR * worked
+        memory.earliest_reconcile = started + reading + self._pace.rest(worked)
         return await self._act(request, observed, decision, now, memory)
 
     async def _act(
@@ -281,7 +276,7 @@ class Reconciler:
             if not isinstance(again, Plan):
                 return Result(requeue_after=1.0)
             plan = again
-        version, later = await self._write_status(job, plan, memory)
+        version, later = await self._write_status(job, plan)
         if plan.delete_job:
             await self._job_writer.delete(job, version)
             self._report(job, "Delete", [ChildKey(self._kind.resource.kind, job.metadata.name)])
@@ -290,8 +285,8 @@ class Reconciler:
         for key, refusal in refusals.items():
             if _may_be_accepted(refusal):
                 raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
-        if self._gate.in_burst:
-            rest = self._clock.monotonic() + BURST_REST
+        if self._gate.in_burst:  # what its status says waits anyway
+            rest = self._clock.monotonic() + MAX_REST
             memory.earliest_reconcile = max(memory.earliest_reconcile, rest)
         waits = [
             seconds
@@ -347,8 +342,8 @@ class Reconciler:
         """Decide what a job needs; answer the questions of its plan, each kind of them once.
 
         Returns:
-            The observed state with the answers, the decision, and the seconds that nodes took to
-            answer. The decision is a question if the caches have to catch up first.
+            The observed state with the answers, the decision, and the seconds that the answers
+            took. The decision is a question if the caches have to catch up first.
         """
         asked: set[type] = set()
         reading = 0.0
@@ -357,6 +352,7 @@ class Reconciler:
             if isinstance(decision, Plan | SpecPatch) or type(decision) in asked:
                 return observed, decision, reading
             asked.add(type(decision))
+            began = self._clock.monotonic()
             match decision:
                 case Confirm():
                     job, unseen = observed.job, decision.unseen
@@ -373,10 +369,9 @@ class Reconciler:
                     await self._observer.read_logs(request, decision.keys, memory)
                     observed = structs.replace(observed, logs=dict(memory.logs))
                 case OutputQuery():
-                    began = self._clock.monotonic()
                     await self._observer.read_outputs(request, decision, memory)
-                    reading += self._clock.monotonic() - began
                     observed = structs.replace(observed, outputs=dict(memory.outputs))
+            reading += self._clock.monotonic() - began
 
     # -- children -----------------------------------------------------------------------------
 
@@ -489,9 +484,7 @@ class Reconciler:
 
     # -- the job itself -----------------------------------------------------------------------
 
-    async def _write_status(
-        self, job: CustomObject, plan: Plan, memory: JobState
-    ) -> tuple[str, float | None]:
+    async def _write_status(self, job: CustomObject, plan: Plan) -> tuple[str, float | None]:
         """Store the status if it differs.
 
         Returns:
@@ -500,19 +493,15 @@ class Reconciler:
         """
         version = job.metadata.resource_version
         changes = mergepatch.difference(job.status, plan.status)
+        request = request_of(job)
         if not changes:
-            memory.status_differs = None
+            self._deferral.status_settled(request)
             return version, None
-        now = self._clock.monotonic()
-        if memory.status_differs is None:
-            memory.status_differs = now
-        left = memory.status_differs + STATUS_INTERVAL - now
-        if not plan.urgent and left > 0:
+        left = self._deferral.delay_status(request, urgent=plan.urgent, patient=plan.patient)
+        if left:
             return version, left
-        if plan.patient and (held := self._deferral.delay(request_of(job), "status")):
-            return version, held
         version = await self._job_writer.patch(job, {"status": changes}, subresource="status")
-        memory.status_differs = None
+        self._deferral.status_settled(request)
         for event in plan.events:
             self._log.info(event.message, reason=event.reason)
             self._events.event(
