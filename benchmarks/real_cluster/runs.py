@@ -293,8 +293,13 @@ async def _cancel_at_end(process: subprocess.Popen[str], task: asyncio.Task[Any]
 
 
 def _statuses_until_running(writes: Sequence[Exchange]) -> int:
+    """Return how many statuses were written until one said Running.
+
+    All of them if none does: one whose response was lost counts as not written.
+    """
     statuses = [write for write in writes if replay.is_status(write)]
-    return next(number for number, write in enumerate(statuses, 1) if replay.says_running(write))
+    running = (number for number, write in enumerate(statuses, 1) if replay.says_running(write))
+    return next(running, len(statuses))
 
 
 def patience(count: int) -> float:
