@@ -51,6 +51,11 @@ EVERYTHING: Document = {
     },
     "progress": {"enabled": True, "port": 9444, "metrics": "loss,accuracy"},
     "networkPolicy": {"enabled": False, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+    "priorityAndFairness": {
+        "enabled": True,
+        "nominalConcurrencyShares": 60,
+        "lendablePercent": 50,
+    },
     "resources": {
         "requests": {"cpu": "1", "memory": "256Mi"},
         "limits": {"memory": "1Gi", "cpu": "2"},
@@ -100,8 +105,8 @@ def one_at_a_time() -> list[Document]:
             values["replicas"] = 1
         if path[0] == "metrics" and path[1] in {"secure", "serviceMonitor", "prometheusRule"}:
             values["metrics"][path[1]]["enabled"] = True
-        if path[0] == "progress":
-            values["progress"]["enabled"] = True
+        if path[0] in {"progress", "priorityAndFairness"}:
+            values[path[0]]["enabled"] = True
         found.append(values)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -328,4 +329,48 @@ def test_an_operator_for_one_namespace(cluster: RealCluster, user: User, helm: P
             assert denied(cluster, verb, resource, f"--namespace={NAME}", operator)
         assert "status" not in neighbour.get("chainerjob", "not-served")
         assert user.get("lease", NAME)["spec"]["holderIdentity"]
+        run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+
+
+SHARD = "second-operator"
+
+
+def test_an_operator_for_each_of_two_namespaces(
+    cluster: RealCluster, user: User, helm: Path
+) -> None:
+    """The second one has its own name, and its own share of the API server."""
+    with namespace(cluster, OTHER) as neighbour:
+        both = {"userRoles": {"enabled": False}, "replicas": 1}
+        first = release(user, watchNamespace=SPACE, **both)
+        second = release(
+            user,
+            name=SHARD,
+            watchNamespace=OTHER,
+            crds={"enabled": False},
+            priorityAndFairness={"enabled": True},
+            **both,
+        )
+        run(helm, cluster, "install", "crew", str(CHART), *first)
+        try:
+            run(helm, cluster, "install", "second", str(CHART), *second)
+            user.sees_a_job_through()
+            neighbour.sees_a_job_through()
+
+            for mine, theirs, name in ((user, neighbour, NAME), (neighbour, user, SHARD)):
+                assert mine.get("lease", "chainer-operator")["spec"]["holderIdentity"].startswith(
+                    f"{name}-"
+                )
+                account = f"--as=system:serviceaccount:{NAME}:{name}"
+                there = f"--namespace={theirs.namespace}"
+                assert denied(cluster, "list", "chainerjobs", there, account)
+            text = cluster.kubectl("get", "--raw", "/metrics")
+            counted = re.compile(
+                r"apiserver_flowcontrol_dispatched_requests_total"
+                r'\{flow_schema="([^"]+)",priority_level="([^"]+)"\} (\d+)'
+            )
+            dispatched = {match[1]: match[2] for match in counted.finditer(text) if match[3] != "0"}
+            assert dispatched[SHARD] == SHARD
+            assert dispatched[f"{SHARD}-leader-election"] == "leader-election"
+        finally:
+            run(helm, cluster, "uninstall", "second", f"--namespace={NAME}", "--wait")
         run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")

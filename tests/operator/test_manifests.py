@@ -265,6 +265,33 @@ def test_an_operator_for_one_namespace_has_permissions_there_only() -> None:
     assert binding["subjects"][0]["namespace"] == "chainer-operator"
 
 
+@pytest.mark.parametrize("watched", ["", "team"])
+def test_a_share_of_the_api_server(watched: str) -> None:
+    name, kinds = "chainer-operator", {"FlowSchema", "PriorityLevelConfiguration"}
+    assert not kinds & {kind for kind, _, _ in installed()}
+    values = {
+        "priorityAndFairness": {"enabled": True, "nominalConcurrencyShares": 50},
+        "watchNamespace": watched,
+    }
+    found = installed(**values)
+    limited = found["PriorityLevelConfiguration", "", name]["spec"]["limited"]
+    assert limited["nominalConcurrencyShares"] == 50
+    own, leases = (
+        found["FlowSchema", "", each]["spec"] for each in (name, f"{name}-leader-election")
+    )
+    assert own["priorityLevelConfiguration"] == {"name": name}
+    assert leases["priorityLevelConfiguration"] == {"name": "leader-election"}
+    assert leases["matchingPrecedence"] < own["matchingPrecedence"] < 9000, "of service accounts"
+    (rule,) = leases["rules"]
+    assert rule["resourceRules"][0]["namespaces"] == [watched or name]
+    for schema in (own, leases):
+        (subject,) = schema["rules"][0]["subjects"]
+        assert subject["serviceAccount"] == {"name": name, "namespace": name}
+    files = render(parse(values), layout="kustomize")
+    listed = yaml.safe_load(files["rbac/kustomization.yaml"])["resources"]
+    assert "priority_and_fairness.yaml" in listed
+
+
 @pytest.mark.parametrize(
     ("image", "reference"),
     [

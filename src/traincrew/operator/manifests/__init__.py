@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from traincrew.operator.manifests import chart, crds, kustomize, rbac, workload
+from traincrew.operator.manifests import chart, crds, flowcontrol, kustomize, rbac, workload
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.template import Document, Filling
 from traincrew.operator.manifests.values import DEFAULTS, NAME, Values, plain
@@ -42,6 +42,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         rbac.lease_binding(),
         *rbac.metrics_roles(),
         *rbac.progress_roles(),
+        *flowcontrol.priority_and_fairness(),
         *rbac.user_roles().values(),
     ]
     operator = [

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds import DEFINITIONS, KINDS
-from traincrew.operator.manifests import crds, rbac, workload
+from traincrew.operator.manifests import crds, flowcontrol, rbac, workload
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.helm import HelmWriter
@@ -33,6 +33,7 @@ def files() -> dict[str, str]:
         "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],
+        "priority-and-fairness": flowcontrol.priority_and_fairness(),
         "progress": [*rbac.progress_roles(), workload.progress_service()],
         "service-account": [rbac.service_account()],
         "user-roles": [*rbac.user_roles().values()],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.operator.manifests import crds, monitoring, policy, rbac, workload
+from traincrew.operator.manifests import crds, flowcontrol, monitoring, policy, rbac, workload
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ def files(filling: Filling) -> dict[str, str]:
         return dump_all(filling.fill(list(nodes)))
 
     network_policy = filled(workload.network_policy())
-    metrics_roles = filled(*rbac.metrics_roles())
+    optional = {
+        "metrics_roles.yaml": filled(*rbac.metrics_roles()),
+        "priority_and_fairness.yaml": filled(*flowcontrol.priority_and_fairness()),
+    }
     return {
         **directory("crd", {crds.FILE: crds.text()}),
         **directory(
@@ -38,7 +41,7 @@ def files(filling: Filling) -> dict[str, str]:
                 "role_binding.yaml": filled(*rbac.operator_binding()),
                 "leader_election_role.yaml": filled(rbac.lease_role()),
                 "leader_election_role_binding.yaml": filled(rbac.lease_binding()),
-                **({"metrics_roles.yaml": metrics_roles} if metrics_roles.strip() else {}),
+                **{name: text for name, text in optional.items() if text.strip()},
                 **{
                     f"{kind}_{who}_role.yaml": filled(role)
                     for (kind, who), role in rbac.user_roles().items()

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 RBAC = "rbac.authorization.k8s.io"
 _NAME = Value("name")
 _QUEUES: Document = {"name": text(_NAME, "-queues")}
-_LEASE_NAMESPACE = Either(Value("watchNamespace"), Namespace())
+LEASE_NAMESPACE = Either(Value("watchNamespace"), Namespace())
+"""The namespace of the operator's Lease."""
 
 
 def _rule(group: str, resources: str, verbs: str, **more: Any) -> Document:
@@ -182,7 +183,7 @@ def metrics_rules() -> list[Document]:
 
 
 def _lease_metadata() -> Document:
-    return {"name": text(_NAME, "-leader-election"), "namespace": _LEASE_NAMESPACE}
+    return {"name": text(_NAME, "-leader-election"), "namespace": LEASE_NAMESPACE}
 
 
 def lease_role() -> When:

@@ -185,6 +185,35 @@ class NetworkPolicy(Switch, frozen=True):
     ] = field(default_factory=_prometheus, name="from")
 
 
+class PriorityAndFairness(_Values, frozen=True):
+    """API priority and fairness for the operator's requests."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "A priority level and FlowSchemas of its own, which are in no namespace; the"
+                " operator's Lease is among those of the control plane then."
+            )
+        ),
+    ] = False
+    nominal_concurrency_shares: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description=(
+                "Its share of the requests that the API server handles at a time; service accounts"
+                " have 100 together, and all priority levels of a new cluster 245."
+            ),
+        ),
+    ] = 30
+    lendable_percent: Annotated[
+        int,
+        Meta(ge=0, le=100, description="How much of it others may have while it is not used."),
+    ] = 90
+
+
 class Logs(_Values, frozen=True):
     """The operator's log."""
 
@@ -289,6 +318,10 @@ class Values(_Values, frozen=True):
             )
         ),
     ] = field(default_factory=NetworkPolicy)
+    priority_and_fairness: Annotated[
+        PriorityAndFairness,
+        Meta(description="The operator's share of the API server, for clusters with many jobs."),
+    ] = field(default_factory=PriorityAndFairness)
     resources: Annotated[
         dict[str, Any], Meta(description="Requests and limits of the operator's container.")
     ] = field(default_factory=_resources)
