@@ -3,8 +3,7 @@
 Few concern the stored object: most are about the messages when both servers refuse a request, and
 about responses in which upstream itself varies. `docs/design/differential.md` has the list. The
 comparison excludes the times, uids, resourceVersions and addresses that every server assigns
-(`compare.py`), and what one admission plugin adds (`reference.py` disables it): how long a pod
-stays on a lost node is not decided by the API server.
+(`compare.py`).
 """
 
 from __future__ import annotations

@@ -84,8 +84,6 @@ def reference_server(directory: Path, on_progress: Callable[[str], None] = print
             "--endpoint-reconciler-type=none",
             # One client sends all requests; none may be queued.
             "--enable-priority-and-fairness=false",
-            # See `known_differences.py`: not done by the embedded API server.
-            "--disable-admission-plugins=DefaultTolerationSeconds",
             "--profiling=false",
         ])  # fmt: skip
         yield kubeconfig

@@ -125,6 +125,25 @@ async def test_claims_and_volumes_are_protected(api: Api) -> None:
         assert (await api.get(place)).ok()["metadata"]["finalizers"] == finalizers
 
 
+async def test_pods_stay_on_a_lost_node_for_five_minutes(api: Api) -> None:
+    own = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 5}
+    own["effect"] = "NoExecute"
+    added = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    created = (await api.post(PODS, pod("a", tolerations=[own]))).ok(201)
+    assert created["spec"]["tolerations"] == [own, added | {"tolerationSeconds": 300}]
+    for effect in ("NoExecute", ""):
+        everything = {"operator": "Exists"} | ({"effect": effect} if effect else {})
+        name = f"b{effect.lower()}"
+        created = (await api.post(PODS, pod(name, tolerations=[everything]))).ok(201)
+        assert created["spec"]["tolerations"] == [everything]
+
+
+async def test_an_update_without_the_tolerations_keeps_them(api: Api) -> None:
+    created = (await api.post(PODS, pod("a"))).ok(201)
+    spec = {key: item for key, item in created["spec"].items() if key != "tolerations"}
+    assert (await api.put(f"{PODS}/a", created | {"spec": spec})).ok() == created
+
+
 async def test_runtime_classes(api: Api) -> None:
     message = 'pods "a" is forbidden: pod rejected: RuntimeClass "none" not found'
     (await api.post(PODS, pod("a", runtimeClassName="none"))).refused(403, "Forbidden", message)

@@ -152,6 +152,32 @@ async def test_mutating_webhooks_change_objects_in_turn(api: Api, hook: Hook) ->
     (await api.post(MAPS, config_map("b"))).refused(500, "InternalError", message)
 
 
+async def test_webhooks_see_what_the_plugins_of_the_server_have_set(api: Api, hook: Hook) -> None:
+    """Priority, service account and tolerations of a pod; also of what a webhook has changed."""
+    extra = {"name": "extra", "image": "busybox:1"}
+    hook.answer = lambda _: patch({"op": "add", "path": "/spec/containers/-", "value": extra})
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    ]
+    hooks = configuration(hook.webhook(rules=rules), mutating=True)
+    (await api.post(MUTATING, hooks)).ok(201)
+    created = (await api.post(PODS, pod("a"))).ok(201)["spec"]
+
+    seen = hook.requests[0]["object"]["spec"]
+    assert seen["priority"] == 0
+    assert seen["serviceAccountName"] == "default"
+    assert [each["key"] for each in seen["tolerations"]] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    assert created["tolerations"] == seen["tolerations"]
+    (token,) = {
+        each["name"] for container in created["containers"] for each in container["volumeMounts"]
+    }
+    assert len(created["containers"]) == 2, "and the token is mounted into both"
+    assert [each["name"] for each in created["volumes"]] == [token]
+
+
 async def test_a_mutated_object_is_defaulted_and_validated(api: Api, hook: Hook) -> None:
     (await api.post(DEFINITIONS, definition())).ok(201)
     rule = {

@@ -396,6 +396,20 @@ async def test_writes_that_change_nothing_keep_the_resource_version(api: Api) ->
     assert applied["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
 
 
+async def test_true_is_not_one(api: Api) -> None:
+    """In Python they are equal; in JSON that is a change."""
+    body = definition()
+    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["any"] = {"x-kubernetes-preserve-unknown-fields": True}
+    (await api.post(DEFINITIONS, body)).ok(201)
+    made = widget("a")
+    made["spec"]["any"] = 1
+    created = (await api.post(WIDGETS, made)).ok(201)
+    changed = (await api.patch(f"{WIDGETS}/a", {"spec": {"any": True}}, MERGE)).ok()
+    assert changed["spec"]["any"] is True
+    assert changed["metadata"]["generation"] == created["metadata"]["generation"] + 1
+
+
 async def test_generation_counts_changes_of_the_desired_state(api: Api) -> None:
     path = f"{DEPLOYMENTS}/d"
     (await api.post(DEPLOYMENTS, deployment("d"))).ok(201)

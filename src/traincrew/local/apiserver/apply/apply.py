@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.causes import MAX_CAUSES, Cause
 from traincrew.local.apiserver.values.codec import clone
+from traincrew.local.apiserver.values.documents import same
 
 from . import lastapplied, managers
 from .fieldorder import in_order
 from .fieldsets import FieldSet, difference, exclude, intersection, paths, union
 from .managers import APPLY, UPDATE, Entry
 from .merge import merge, remove
-from .typedvalues import same, type_faults
+from .typedvalues import type_faults
 from .valuefields import UnidentifiableError, compare, field_set, with_named_fields
 
 if TYPE_CHECKING:

@@ -18,23 +18,9 @@ from .valuefields import item_key
 if TYPE_CHECKING:
     from traincrew.local.apiserver.schema.node import SchemaNode
 
-__all__ = ["same", "type_faults"]
+__all__ = ["type_faults"]
 
 _SCALARS = {"quantity", "int-or-string", ""}
-
-
-def same(left: Any, right: Any) -> bool:
-    """Return whether two documents are equal, booleans and numbers apart (in Python 1 == True)."""
-    return bool(left == right) and _same_booleans(left, right)
-
-
-def _same_booleans(left: Any, right: Any) -> bool:
-    kind = type(left)
-    if kind is dict:
-        return all(_same_booleans(item, right[key]) for key, item in left.items())
-    if kind is list:
-        return all(map(_same_booleans, left, right))
-    return (kind is bool) == (type(right) is bool)
 
 
 def type_faults(node: SchemaNode, value: Any) -> list[str]:

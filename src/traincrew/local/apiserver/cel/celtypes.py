@@ -172,8 +172,8 @@ def smallest(schema: Any, steps: list[int] | None = None) -> int:
     steps[0] += 1
     if steps[0] > _MAX_STEPS:
         return 1
-    if type(schema) is not dict or schema.get("nullable"):
-        return 4 if type(schema) is dict else 1
+    if type(schema) is not dict:
+        return 1
     kind = schema.get("type")
     if kind == "object":
         properties = schema.get("properties") or {}

@@ -112,7 +112,11 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         validate: appends what is wrong with an object, with upstream's messages, which people know
             and search for. Gets the list, the object, which is defaulted and has the right types,
             and the stored object in an update.
-        prepare_create: completes a new object, in place, or rejects it by an exception.
+        admit: does what upstream's admission plugins do that change objects, in place, or rejects
+            an object by an exception; before the webhooks, and again if they have changed it. Gets
+            the stored object in an update. Applied twice it changes nothing.
+        prepare_create: completes a new object, in place, or rejects it by an exception; after the
+            webhooks.
         prepare_update: the same for an update; gets the context, the new and the stored object, and
             the fields that were sent empty (`significant_empty` of the resource).
         prepare_for_user: completes a new object with who creates it, in place; gets the object and
@@ -150,6 +154,7 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     default_after_uid: Callable[[Document], None] | None = None
     name_fault: Callable[[str], str] | None = subdomain_fault
     validate: Callable[[list[Cause], Document, Document | None], None] | None = None
+    admit: Callable[[WriteContext, Document, Document | None], None] | None = None
     prepare_create: Callable[[WriteContext, Document], None] | None = None
     prepare_update: Callable[[WriteContext, Document, Document, frozenset[str]], None] | None = None
     prepare_for_user: Callable[[Document, Document], None] | None = None

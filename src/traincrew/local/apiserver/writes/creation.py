@@ -1,8 +1,9 @@
 """Create an object, in this order (`Creation.insert`).
 
-Name and UID, defaults, managedFields, mutating webhooks (then defaults again), rules of the kind,
-validation, validating webhooks, limit ranges and quotas, storage. The body is decoded before, in
-`http.dispatch`; how a verb waits for webhooks is in `requests.proposals`.
+Name and UID, defaults, managedFields, admission plugins and mutating webhooks (then defaults and
+plugins again), rules of the kind, validation, validating webhooks, limit ranges and quotas,
+storage. The body is decoded before, in `http.dispatch`; how a verb waits for webhooks is in
+`requests.proposals`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone
+from traincrew.local.apiserver.values.documents import same
 from traincrew.local.apiserver.values.errors import conflict, invalid
 
 if TYPE_CHECKING:
@@ -189,10 +190,10 @@ def content_changed(
         if annotations[0] != annotations[1]:
             return True
     if resource.generation in {"spec", "spec and annotations"}:
-        return bool(new.get("spec") != old.get("spec"))
+        return not same(new.get("spec"), old.get("spec"))
     ignored = {"metadata", "apiVersion", "kind"} | ({"status"} if resource.status else set())
     return bool(set(hidden) - ignored) or any(
-        new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - ignored
+        not same(new.get(field), old.get(field)) for field in (new.keys() | old.keys()) - ignored
     )
 
 
@@ -205,7 +206,7 @@ def keep_times(new: Document, old: Document) -> None:
     if not mine or not theirs or mine == theirs or not _equal_except_times(mine, theirs):
         return
     new["metadata"]["managedFields"] = theirs
-    if new != old:
+    if not same(new, old):
         new["metadata"]["managedFields"] = mine
 
 

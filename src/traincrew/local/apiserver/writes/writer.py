@@ -10,6 +10,7 @@ from traincrew.local.apiserver.requests import WriteOptions
 from traincrew.local.apiserver.requests.objectmeta import meta_of
 from traincrew.local.apiserver.storage import Entry
 from traincrew.local.apiserver.values import causes
+from traincrew.local.apiserver.values.documents import same
 from traincrew.local.apiserver.values.errors import (
     bad_request,
     invalid,
@@ -102,7 +103,10 @@ class Writer:
             )
         changed = tracked or options.patched is not None
         pipeline.drop_repeated_owners(new, options, changed=changed)
-        new, complete = self.mutate(resource, new, old, entry.revision, options, complete=complete)
+        desired = not subresource and not both_parts
+        new, complete = self.mutate(
+            resource, new, old, entry.revision, options, complete=complete, plugins=desired
+        )
         if options.rights is not None:
             options.rights.check_grant(resource.identifier, new, old)
         if not both_parts:
@@ -112,7 +116,6 @@ class Writer:
             new = updates.written_part(self, resource, subresource, new, old)
         if resource.strategy.prepare_update is not None:
             resource.strategy.prepare_update(self, new, old, options.emptied)
-        desired = not subresource and not both_parts
         if (
             not both_parts
             and subresource != "status"
@@ -123,9 +126,9 @@ class Writer:
         ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         updates.keep_times(new, old)
-        same = new == old
+        unchanged = same(new, old)
         charges: list[quota.Charge] = []
-        if not same and not both_parts:
+        if not unchanged and not both_parts:
             part = resource.strategy.parts.get(subresource or "")
             accepted = old
             if part is not None and part.accepted is not None:
@@ -133,11 +136,11 @@ class Writer:
             pipeline.check(resource, new, accepted, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(new, old, entry.revision)
-        if not (same or both_parts or subresource == "status"):
+        if not (unchanged or both_parts or subresource == "status"):
             charges = self.enforce_limits(resource, new, old)
         if desired:
             options.warnings.extend(resource.strategy.warnings(new, old))
-        if same and not entry.hidden and not options.hidden:
+        if unchanged and not entry.hidden and not options.hidden:
             return entry
         gone = should_delete_after_update(resource, new)
         if resource.to_storage is not None:
@@ -224,8 +227,12 @@ class Writer:
         options: WriteOptions,
         *,
         complete: bool,
+        plugins: bool = True,
     ) -> tuple[Document, bool]:
-        """Return the object after the mutating webhooks, defaulted again if they have changed it.
+        """Return the object after everything of admission that may change it.
+
+        These are the plugins of the API server (`Strategy.admit`) and the mutating webhooks. If
+        these have changed it, it is defaulted, and the plugins see it, once more.
 
         Args:
             resource: resource of the object.
@@ -234,6 +241,7 @@ class Writer:
             revision: revision of the stored object; 0 for a create.
             options: options of the write.
             complete: result of `pipeline.default`.
+            plugins: whether the plugins see it; false for subresources.
 
         Returns:
             The object, and whether it is known to have all required fields.
@@ -241,12 +249,17 @@ class Writer:
         Raises:
             Proposal: The webhooks have not been called yet.
         """
+        admit = resource.strategy.admit if plugins else None
+        if admit is not None:
+            admit(self, new, old)
         if options.admission is None:
             return new, complete
         new, changed = options.admission.mutated(new, old, revision)
         if changed:
             resource.schema.prune(new, options.dropped)
             complete = pipeline.default(resource, new, options)
+            if admit is not None:
+                admit(self, new, old)
         return new, complete
 
     def enforce_limits(

@@ -105,10 +105,16 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         pods.pod_update(found, obj, old)
 
 
+def _admit(context: WriteContext, new: Document, old: Document | None) -> None:
+    if old is None:
+        limits.complete(context.storage, new)
+        podadmission.admit(context.storage, new, service_accounts=context.service_accounts)
+    else:
+        podadmission.tolerate_lost_nodes(new)
+
+
 def _prepare_create(context: WriteContext, new: Document) -> None:
     spec = new["spec"]
-    limits.complete(context.storage, new)
-    podadmission.admit(context.storage, new, service_accounts=context.service_accounts)
     status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [
@@ -164,6 +170,7 @@ STRATEGY = Strategy(
     warn=_warn,
     default=_default,
     validate=_validate,
+    admit=_admit,
     prepare_create=_prepare_create,
     prepare_update=_prepare_update,
     parts={

@@ -1,7 +1,7 @@
-"""Admission of new pods: service account, priority and RuntimeClass.
+"""Admission of pods: service account, priority, tolerations and RuntimeClass.
 
-The rules are those of upstream's admission plugins ServiceAccount, Priority, RuntimeClass
-(``k8s.io/kubernetes/plugin/pkg/admission``).
+The rules are those of upstream's admission plugins ServiceAccount, Priority, RuntimeClass and
+DefaultTolerationSeconds (``k8s.io/kubernetes/plugin/pkg/admission``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
     from traincrew.local.apiserver.values.errors import StatusError
 
-__all__ = ["admit", "default_priority_class"]
+__all__ = ["admit", "default_priority_class", "tolerate_lost_nodes"]
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a name
@@ -26,6 +26,8 @@ _TOKEN_SECONDS = 3607
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 _PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 _RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
+_LOST_NODES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LOST_SECONDS = 300
 
 
 def admit(storage: Storage, pod: Document, *, service_accounts: bool) -> None:
@@ -43,7 +45,30 @@ def admit(storage: Storage, pod: Document, *, service_accounts: bool) -> None:
     if service_accounts:
         _set_account(storage, pod)
     _set_priority(storage, pod)
+    tolerate_lost_nodes(pod)
     _set_runtime(storage, pod)
+
+
+def tolerate_lost_nodes(pod: Document) -> None:
+    """Add the tolerations by which a pod stays on a lost node for five minutes, in place."""
+    spec = pod["spec"]
+    known = spec.get("tolerations") or []
+    effective = [each for each in known if each.get("effect") in {None, "", "NoExecute"}]
+    keys = {each.get("key") or "" for each in effective}
+    if "" in keys:  # every taint
+        return
+    missing = [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": _LOST_SECONDS,
+        }
+        for key in _LOST_NODES
+        if key not in keys
+    ]
+    if missing:
+        spec["tolerations"] = known + missing
 
 
 def _forbidden(pod: Document, why: str) -> StatusError:
@@ -80,10 +105,23 @@ def _mount_token(spec: Document) -> None:
     ]
     if not without:
         return
-    name = generate_name(_TOKEN_VOLUME)
+    known = next(
+        (
+            volume["name"]
+            for volume in spec.get("volumes") or ()
+            if "projected" in volume and volume["name"].startswith(_TOKEN_VOLUME)
+        ),
+        None,
+    )
+    name = known or generate_name(_TOKEN_VOLUME)
     for container in without:
         mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    if known is None:
+        spec["volumes"] = [*(spec.get("volumes") or ()), _token_volume(name)]
+
+
+def _token_volume(name: str) -> Document:
     field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     sources = [
         {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
@@ -95,8 +133,7 @@ def _mount_token(spec: Document) -> None:
         },
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
     ]
-    volume = {"name": name, "projected": {"sources": sources, "defaultMode": 0o644}}
-    spec["volumes"] = [*(spec.get("volumes") or ()), volume]
+    return {"name": name, "projected": {"sources": sources, "defaultMode": 0o644}}
 
 
 def _containers(spec: Document) -> Iterator[Document]:
