@@ -83,6 +83,20 @@ GO_SUITES = {
     "jobset": GoSuites(
         "sigs.k8s.io/jobset", ("test/integration/controller", "test/integration/webhook")
     ),
+    "kueue": GoSuites(
+        "sigs.k8s.io/kueue",
+        (
+            "test/integration/singlecluster/controller/core",
+            "test/integration/singlecluster/controller/jobs/job",
+            "test/integration/singlecluster/controller/jobs/pod",
+            "test/integration/singlecluster/controller/jobs/statefulset",
+            "test/integration/singlecluster/conversion",
+            "test/integration/singlecluster/scheduler",
+            "test/integration/singlecluster/scheduler/fairsharing",
+            "test/integration/singlecluster/scheduler/podsready",
+            "test/integration/singlecluster/webhook/core",
+        ),
+    ),
     "mpi-operator": GoSuites("github.com/kubeflow/mpi-operator", ("test/integration",)),
     "trainer": GoSuites(
         "github.com/kubeflow/trainer/v2",

@@ -53,6 +53,10 @@ _ADDED: dict[str, dict[str, tuple[str | None, str]]] = {
     },
 }
 """By project and directory: definitions of others, as the Makefiles of the projects copy them."""
+_KUSTOMIZED = {
+    "kueue": ("config/components/crd", "config/components/crd/_output/crds-with-webhooks.yaml")
+}
+"""By project: a directory of kustomize, and the file that its Makefile writes from it."""
 _PLAIN = re.compile(r"^ *--- (PASS|FAIL): (\S+)", re.MULTILINE)
 
 
@@ -107,18 +111,24 @@ def prepared(project: str, directory: Path) -> Path:
         directory: For a copy, if something is added.
     """
     found = source(project)
-    if project not in _ADDED:
+    if project not in _ADDED and project not in _KUSTOMIZED:
         return found
     copied = directory / "source"
     shutil.copytree(found, copied, copy_function=shutil.copyfile)
     for path in (copied, *copied.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)  # those of the module cache cannot be written
-    for target, (module, files) in _ADDED[project].items():
+    for target, (module, files) in _ADDED.get(project, {}).items():
         (copied / target).mkdir(parents=True)
         origin = HERE / "definitions" if module is None else source(project, module)
         for file in origin.glob(files):
             shutil.copyfile(file, copied / target / file.name)
+    if project in _KUSTOMIZED:
+        origin, target = (copied / each for each in _KUSTOMIZED[project])
+        target.parent.mkdir()
+        kubectl = binaries.build("kubectl", print)
+        with target.open("wb") as file:
+            subprocess.run([kubectl, "kustomize", origin], stdout=file, check=True)
     return copied
 
 
