@@ -13,7 +13,7 @@ from traincrew.cli.cluster.selection import target_options
 from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from traincrew.cli.jobview.model import JobSummary
@@ -43,7 +43,9 @@ def list_command(
 
     from msgspec import to_builtins
 
+    from traincrew.cli.display.console import has_signs
     from traincrew.cli.display.folding import columns_of, say
+    from traincrew.cli.display.states import phase
     from traincrew.cli.jobview.tables import table
     from traincrew.cli.watching.target import choose
 
@@ -68,7 +70,14 @@ def list_command(
         if columns is None:
             lines = list(table(found, now, namespaces=where is None))
         else:
-            lines = _fitting(found, now, columns, namespaces=where is None)
+            plain = not has_signs(sys.stdout)
+            lines = _fitting(
+                found,
+                now,
+                columns,
+                namespaces=where is None,
+                marked=lambda word: phase(word).sign.before(word, plain=plain),
+            )
         click.echo("\n".join(lines))
     elif not refusals:
         place = f"in namespace {where}" if where else "in any namespace"
@@ -78,14 +87,19 @@ def list_command(
 
 
 def _fitting(
-    jobs: Sequence[JobSummary], now: datetime, columns: int, *, namespaces: bool
+    jobs: Sequence[JobSummary],
+    now: datetime,
+    columns: int,
+    *,
+    namespaces: bool,
+    marked: Callable[[str], str] = str,
 ) -> list[str]:
     """Return a table for a terminal: narrow ones get fewer columns; only reasons are shortened."""
     from traincrew.cli.display.rows import cut
     from traincrew.cli.jobview.tables import left_out, table
 
     for without in left_out(jobs):
-        header, *rows = table(jobs, now, namespaces=namespaces, without=without)
+        header, *rows = table(jobs, now, namespaces=namespaces, without=without, marked=marked)
         if "REASON" not in without:
             rows = [cut(row, max(columns, len(header))) for row in rows]
         if max(map(len, (header, *rows))) <= columns:

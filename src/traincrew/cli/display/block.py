@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from traincrew.cli.display.failures import kind_of, place_of
 from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.rows import GAP, Row
+from traincrew.cli.display.states import NOT_SEEN, RUNNING, phase
 from traincrew.cli.display.text import clock
 from traincrew.engine.objects import controller_of
 
@@ -33,7 +34,7 @@ def block(view: TerminalView, now: float) -> tuple[Row, ...]:
                 # As wide at 3% as at 100%.
                 first = words[0] if found.done is None else words[0].rjust(len("100%"))
                 rows.append(Row(words=(first, *words[1:]), done=found.done))
-    if view.pulling and not any(each.state.word == "running" for each in view.pods.values()):
+    if view.pulling and not any(each.state.word == RUNNING.word for each in view.pods.values()):
         # Without the registry, so that the progress fits into 80 columns.
         image, message = next(reversed(view.pulling.items()))
         rows.insert(0, Row(f"{image.rpartition('/')[2]}: {message}"))
@@ -48,10 +49,11 @@ def _headline(view: TerminalView, job: JobRecord, now: float) -> Row:
         running, wanted = (sum(count) for count in zip(*roles.values(), strict=True))
         endings.append(GAP.join(f"{name} {up}/{all_}" for name, (up, all_) in roles.items()))
         endings += [f"{running}/{wanted} running", f"{running}/{wanted}"]
-    phase = job.phase or "Pending"
+    words = job.phase or NOT_SEEN
+    sign = phase(words).sign
     if job.not_advancing and job.finished is None:
-        phase += ", warning"
-    return Row(job.name, (phase, elapsed), tuple(endings))
+        words += ", warning"
+    return Row(job.name, (words, elapsed), tuple(endings), sign=sign)
 
 
 def _roles(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
@@ -63,7 +65,7 @@ def _roles(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
     found = {role: (0, wanted) for role, wanted in kind.roles(document.spec).items()}
     for record in view.pods_of(job):
         role = place_of(kind, record.pod).role
-        if not record.gone and record.state.word == "running":
+        if not record.gone and record.state.word == RUNNING.word:
             running, wanted = found.get(role, (0, 0))
             found[role] = (running + 1, wanted)
     return found
@@ -81,7 +83,7 @@ def _owners(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
         name = owner.name if owner is not None and owner.uid != job.uid else record.name
         label = name.removeprefix(f"{job.name}-")
         running, wanted = found.get(label, (0, 0))
-        if not record.gone and record.state.word == "running":
+        if not record.gone and record.state.word == RUNNING.word:
             running += 1
         found[label] = (running, max(wanted, 1))
     return found

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import program, that_can_fail
 from traincrew.cli.display.records import Failure
-from traincrew.cli.display.text import how_it_ended, one_line
+from traincrew.cli.display.text import one_line
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import failing
 from traincrew.plan.shared.kind import labelled_place

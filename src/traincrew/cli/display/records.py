@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from traincrew.cli.display.podstates import PodState
 from traincrew.cli.display.quiet import Output
-from traincrew.cli.display.text import PodState, Tone
 
 if TYPE_CHECKING:
     from collections import deque
 
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import Job, Pod, Progress
+    from traincrew.cli.display.states import Tone
 
 
 class Line(NamedTuple):

@@ -7,7 +7,10 @@ Knows widths and no job: `traincrew.cli.display.block` says what the rows are ab
 from __future__ import annotations
 
 import unicodedata
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.states import Sign
 
 GAP = "  "
 SHORTEST_NAME = 8
@@ -25,12 +28,14 @@ class Row(NamedTuple):
         words: The last of them are left out if not all fit.
         endings: Ways to say the last word, from the longest one; the first that fits is shown.
         done: A fraction, drawn as a progress bar in place of the name; None for no bar.
+        sign: Stands before the first word.
     """
 
     name: str = ""
     words: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
     done: float | None = None
+    sign: Sign | None = None
 
 
 def width_of(text: str) -> int:
@@ -60,8 +65,11 @@ def drawn(row: Row, columns: int, *, plain: bool = False) -> str:
     Args:
         row: The row.
         columns: Its greatest width.
-        plain: Draw the bar with characters of ASCII.
+        plain: Draw bar and sign with characters of ASCII.
     """
+    if row.sign is not None:
+        first = row.sign.before(row.words[0], plain=plain)
+        row = row._replace(words=(first, *row.words[1:]))
     if row.done is None:
         wanted = sum(len(GAP) + width_of(word) for word in row.words)
         text = cut(row.name, max(columns - wanted, min(SHORTEST_NAME, columns)))

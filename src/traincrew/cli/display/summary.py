@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import by_importance
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import GAP, cut
-from traincrew.cli.display.text import duration, how_it_ended, seconds_between
+from traincrew.cli.display.states import NOT_SEEN, RUNNING
+from traincrew.cli.display.text import duration, seconds_between
 from traincrew.plan.shared.pods import output_of_programs
 
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord, PodRecord, Warned
-    from traincrew.cli.display.text import Tone
+    from traincrew.cli.display.states import Tone
     from traincrew.cli.display.view import TerminalView
 
 WARNINGS_SHOWN = 8
@@ -70,7 +72,7 @@ def _headline(job: JobRecord, now: float) -> list[Line]:
     elapsed = duration((job.finished if job.finished is not None else now) - job.started)
     title = f"{job.kind} {job.name}"
     if job.outcome is None:
-        return [Line(f"{title}: not finished ({job.phase or 'Pending'}) after {elapsed}", "bad")]
+        return [Line(f"{title}: not finished ({job.phase or NOT_SEEN}) after {elapsed}", "bad")]
     if job.outcome.succeeded:
         return [Line(f"{title}: Succeeded after {elapsed}", "good")]
     return [Line(f"{title}: {job.phase} after {elapsed}", "bad")]
@@ -137,7 +139,7 @@ def _ending(record: PodRecord) -> tuple[str, Tone]:
             continue
         if (ended := how_it_ended(ended_container)) is not None:
             return ended
-    if record.state.word == "running":
+    if record.state.word == RUNNING.word:
         return "still running", "plain"
     return record.state.word or status.phase.lower(), record.state.tone
 

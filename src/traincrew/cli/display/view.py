@@ -11,14 +11,16 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display import states
 from traincrew.cli.display.failures import explaining, failure_of, kind_of, missing_script
 from traincrew.cli.display.metrics import MetricReader, merged
+from traincrew.cli.display.podstates import pod_state
 from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.quiet import silence_of
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
-from traincrew.cli.display.text import Tone, clean, one_line, pod_state
+from traincrew.cli.display.text import clean, one_line
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:
@@ -34,20 +36,9 @@ TAIL_LINES = 150
 More than are shown, because a launcher's report may follow the program's own output.
 """
 
-_WAITING = {"Created", "Pending"}
 # The kubelet's second event about a waiting container; the first one contains the reason.
 _UNSPECIFIC = re.compile(r"Error: \w+")
-_SELF_EVIDENT = {"Running", "Succeeded", "Complete"}
 _CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
-_TONES: dict[str, Tone] = {
-    "Created": "busy",
-    "Pending": "busy",
-    "Running": "good",
-    "Succeeded": "good",
-    "Complete": "good",
-    "Failed": "bad",
-    "Restarting": "bad",
-}
 
 
 class TerminalView:
@@ -118,7 +109,7 @@ class TerminalView:
         if job.status.progress != record.reported:
             record.reported, record.reported_at = job.status.progress, now
         if deleted:
-            record.finished, record.phase = now, "Deleted"
+            record.finished, record.phase = now, states.GONE
             record.outcome = Outcome(False, "it was deleted before it finished")
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
         lines = self._phase(record, job, now)
@@ -132,18 +123,18 @@ class TerminalView:
         phase, message = _state(job)
         before, record.phase, record.message = (record.phase, record.message), phase, message
         record.has_run = record.has_run or phase == "Running"
-        waiting = phase in _WAITING
+        waiting = phase in states.WAITING_PHASES
         silent = not self.verbose and (
-            phase == before[0] if phase in _SELF_EVIDENT else waiting and not message
+            phase == before[0] if phase in states.SELF_EVIDENT else waiting and not message
         )
         lines = []
         if phase and (phase, message) != before and not silent:
-            detail = message if self.verbose or phase not in _SELF_EVIDENT else ""
+            detail = message if self.verbose or phase not in states.SELF_EVIDENT else ""
             if detail:
                 detail = self._repeats.new_part(detail) or ""
             if detail or not waiting:
                 words = ": ".join(filter(None, ("" if waiting and detail else phase, detail)))
-                tone = _TONES.get(phase, "plain")
+                tone = states.phase(phase).sign.tone
                 lines.append(Line(f"{record.name}: {words}", tone, at=now))
         text = _false(job, "Synced")
         if text and record.problem != text:
@@ -189,7 +180,7 @@ class TerminalView:
         if not state.settled and not self.verbose:
             return []
         text = f"{record.name}: {state.word}"
-        if restarts and state.word == "running":
+        if restarts and state.word == states.RUNNING.word:
             text += f" again (restart {restarts})"
         detail = one_line(state.detail)
         if (text, detail) == record.announced or (leaving and not self.verbose):
@@ -322,7 +313,7 @@ class TerminalView:
         """Return for how long the programs of a running job have written nothing, if too long."""
         if job.finished is not None or job.phase != "Running":
             return None
-        pods = [each for each in self.pods_of(job) if each.state.word == "running"]
+        pods = [each for each in self.pods_of(job) if each.state.word == states.RUNNING.word]
         reported = None if job.reported is None else self.started + job.reported_at
         return silence_of([each.output for each in pods], self.started + now, reported)
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from traincrew.cli.display.failures import place_of
+from traincrew.cli.display.podstates import pod_state
 from traincrew.cli.display.programs import program
 from traincrew.cli.display.records import Warned
-from traincrew.cli.display.text import one_line, pod_state
+from traincrew.cli.display.states import NOT_SEEN
+from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ __all__ = [
 ]
 
 WARNINGS_KEPT = 50
-PENDING = "Pending"
-"""Phase of a job that no operator has seen yet."""
 
 
 class Plain(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +53,7 @@ class JobSummary(Plain, frozen=True, kw_only=True):
         api_version: Group and version.
         namespace: Its namespace.
         name: Its name.
-        phase: Its phase; `PENDING` while no operator has seen it.
+        phase: Its phase; ``Pending`` while no operator has seen it.
         ready: Number of ready pods.
         desired: Number of pods that its spec asks for.
         restarts: Number of restarts of its pods and containers.
@@ -105,7 +105,7 @@ class PodView(Plain, frozen=True, kw_only=True):
         rank: Its number within the role, from 0.
         attempt: 1 for the first pod of this place that still exists, 2 for the next one.
         node: Name of its node, if it has one.
-        state: Its state in a few plain words (`traincrew.cli.display.text.pod_state`).
+        state: Its state in a few plain words (`traincrew.cli.display.podstates.pod_state`).
         detail: The reason as reported by the cluster, or empty.
         tone: ``good``, ``busy``, ``bad`` or ``plain``.
         ready: Whether it is ready.
@@ -204,7 +204,7 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         api_version=kind.definition.api_version,
         namespace=metadata.namespace,
         name=metadata.name,
-        phase=one_line(status.phase) or PENDING,
+        phase=one_line(status.phase) or NOT_SEEN,
         ready=_ready(status.replica_statuses),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.states import SELF_EVIDENT
 from traincrew.cli.display.text import moment, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
     from datetime import datetime
 
     from traincrew.cli.jobview.model import JobSummary
 
 __all__ = ["age", "left_out", "table"]
-
-_SELF_EVIDENT = {"Running", "Succeeded"}
 
 
 def table(
@@ -23,6 +22,7 @@ def table(
     *,
     namespaces: bool,
     without: Container[str] = (),
+    marked: Callable[[str], str] = str,
 ) -> Iterator[str]:
     """Yield the lines of a table of jobs.
 
@@ -31,12 +31,13 @@ def table(
         now: The time, for ages.
         namespaces: Whether to have a column of namespaces.
         without: Titles of columns that are left out.
+        marked: Returns a phase as it is shown.
     """
     columns = {
         **({"NAMESPACE": [job.namespace for job in jobs]} if namespaces else {}),
         "KIND": [job.kind for job in jobs],
         "NAME": [job.name for job in jobs],
-        "PHASE": [job.phase for job in jobs],
+        "PHASE": [marked(job.phase) for job in jobs],
         "READY": [f"{job.ready}/{job.desired}" for job in jobs],
         "RESTARTS": [str(job.restarts) for job in jobs],
         "AGE": [age(job.created_at, now) for job in jobs],
@@ -73,7 +74,7 @@ def _progress(jobs: Sequence[JobSummary]) -> dict[str, list[str]]:
 
 
 def _why(job: JobSummary) -> str:
-    if job.phase in _SELF_EVIDENT:
+    if job.phase in SELF_EVIDENT:
         return job.warning
     return ": ".join(filter(None, (job.reason, job.message)))
 

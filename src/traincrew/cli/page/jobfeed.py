@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, structs
 
 from traincrew.cli.display.failures import explaining, failure_of
+from traincrew.cli.display.states import DELETED
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
-from traincrew.cli.jobview.attention import Attention, attention
+from traincrew.cli.jobview.attention import Attention, attention, sign_of
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
@@ -42,7 +43,6 @@ MOST_PODS = 3000
 MOST_EVENTS = 300
 REPORTED = "reported"
 """Source of the metrics that the job's status has."""
-_GONE = "deleted"
 
 
 class EventRow(Struct, frozen=True, rename="camel"):
@@ -57,12 +57,13 @@ class EventRow(Struct, frozen=True, rename="camel"):
 
 
 class PodRow(Struct, frozen=True, rename="camel"):
-    """A pod of the page: its model, the role it has, its life, and how soon to look at it."""
+    """A pod of the page: its model, role, life, how soon to look at it, and its sign."""
 
     role: str
     pod: model.PodView
     life: PodHistory
     level: Attention
+    sign: str
 
 
 class RoleCount(Struct, frozen=True):
@@ -254,10 +255,15 @@ class JobFeed(Feed):
         known = self._pods[pod.uid]
         if known.gone:
             pod = structs.replace(
-                pod, state=_GONE, tone="plain", ready=False, detail=pod.state, behind=""
+                pod,
+                state=DELETED.word,
+                tone=DELETED.sign.tone,
+                ready=False,
+                detail=pod.state,
+                behind="",
             )
         level = attention(pod, gone=known.gone, explains=explains)
-        return PodRow(role, pod, known.life, level)
+        return PodRow(role, pod, known.life, level, sign_of(pod).name)
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]

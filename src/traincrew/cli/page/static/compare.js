@@ -7,6 +7,7 @@ import { bestOf } from "./points.js";
 import { compareAddress, MOST_COMPARED } from "./selection.js";
 import { stream } from "./session.js";
 import { state, toneOfPhase } from "./states.js";
+import { DELETED } from "./table.js";
 
 /**
  * @typedef {import("./points.js").Series} Series
@@ -115,7 +116,7 @@ class Comparison {
 
   /** @param {{job: number, exists: boolean | null, phase: string | null, problems: string[]}} content */
   setState({ job, exists, phase, problems }) {
-    const word = exists === false ? (phase === null ? "absent" : "Deleted") : phase ?? "\u2026";
+    const word = exists === false ? (phase === null ? "absent" : DELETED) : phase ?? "\u2026";
     this.rows[job]?.phase.replaceChildren(state(word, toneOfPhase(word)));
     this.said[job] = problems;
     this.problems.replaceChildren(...[...new Set(this.said.flat())].map((text) => element("p", { class: "problem" }, text)));

@@ -12,7 +12,8 @@ import { Quiet } from "./quiet.js";
 import { byPlace, EXPLAINS, labelOf, prepared, restartsOf } from "./rows.js";
 import { send, stream, text } from "./session.js";
 import { Squares } from "./squares.js";
-import { state, toneOfPhase, toneOfPod } from "./states.js";
+import { state, toneOfPhase } from "./states.js";
+import { DELETED, SELF_EVIDENT } from "./table.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
@@ -23,7 +24,6 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./events.js").EventRow} EventRow
  */
 
-const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 const FEW_PODS = 8;
 const MANY_PODS = 60;
 const LINES_READ = 60;
@@ -127,7 +127,7 @@ class View {
   /** @param {any} content */
   onJob(content) {
     this.roles = content.roles;
-    this.phase = content.exists ? content.job.phase : "Deleted";
+    this.phase = content.exists ? content.job.phase : DELETED;
     this.ended = Boolean(content.job.endedAt);
     this.reported = content.progress;
     this.head.show(this.phase, content.job);
@@ -192,7 +192,7 @@ class View {
   }
 
   async explainNow() {
-    if (SELF_EVIDENT.has(this.phase) || this.phase === "Deleted") { this.panel.hide(); return; }
+    if (!this.phase || SELF_EVIDENT.has(this.phase) || this.phase === DELETED) { this.panel.hide(); return; }
     try {
       const found = JSON.parse(await text(`${this.path}/why`));
       const pod = [...this.known.values()].find(({ level }) => level === EXPLAINS)?.pod.name ?? "";
@@ -251,8 +251,8 @@ function problemsOf(texts) {
 
 /** @param {Row} row */
 function podOf(row) {
-  const { pod, life, level } = row;
+  const { pod, life, level, sign } = row;
   const words = [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ");
   return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
-    element("span", { class: "place" }, labelOf(row)), state(words, toneOfPod(pod)), element("span", { class: "faint node" }, pod.node || "no node yet"));
+    element("span", { class: "place" }, labelOf(row)), state(words, sign), element("span", { class: "faint node" }, pod.node || "no node yet"));
 }

@@ -2,6 +2,7 @@
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
 import { DOTS, state, toneOfPhase } from "./states.js";
+import { DELETED, SELF_EVIDENT } from "./table.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
@@ -13,16 +14,13 @@ import { DOTS, state, toneOfPhase } from "./states.js";
  * @typedef {{row: HTMLElement, job: Summary, phase: string, age: HTMLElement, text: string}} Shown
  */
 
-const SELF_EVIDENT = new Set(["Running", "Succeeded"]);
 const MOST_DOTS = 10;
 const WIDTH = 72;
 const HEIGHT = 18;
 const HIGHEST = 99;
 const SVG = "http://www.w3.org/2000/svg";
-/** The phase of a job that was deleted. */
-export const DELETED = "Deleted";
 /** The states of pods that a row tells apart, in their order, each with its tone and word. */
-const PODS = /** @type {[keyof PodCounts, import("./states.js").Tone, string][]} */ ([
+const PODS = /** @type {[keyof PodCounts, import("./table.js").Tone, string][]} */ ([
   ["ready", "run", "running"], ["finished", "good", "finished"], ["failed", "bad", "failed"], ["waiting", "wait", "not ready"],
 ]);
 
@@ -145,7 +143,7 @@ export function dotsOf(pods) {
 
 /**
  * @param {JobRow} row
- * @param {import("./states.js").Tone} phase tone of the job: one that is held waits for nothing
+ * @param {import("./table.js").Tone} phase tone of the job: one that is held waits for nothing
  */
 function podsOf({ job, pods }, phase) {
   const dots = dotsOf(pods);

@@ -2,10 +2,11 @@
 
 import { arrange, count, element, throttled } from "./format.js";
 import { copying } from "./head.js";
-import { ageOf, DELETED, rowOf } from "./jobrow.js";
+import { ageOf, rowOf } from "./jobrow.js";
 import { Selection } from "./selection.js";
 import { firstJob, stream } from "./session.js";
-import { PHASES, state, toneOfPhase } from "./states.js";
+import { state, toneOfPhase } from "./states.js";
+import { DELETED, PHASES } from "./table.js";
 
 /**
  * @typedef {import("./jobrow.js").JobRow} JobRow

@@ -1,0 +1,133 @@
+"""One table of the phases of jobs and the states of pods: word, sign, colour.
+
+Terminal, page and documentation have all of it from here: `hack/states.py` writes the page's part
+of it (`page/static/table.js`) and `docs/reference/states.md`, and tests compare them. Signs are
+told apart without colour. Data only: which state a pod has is decided in
+`traincrew.cli.display.podstates`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Tone = Literal["plain", "good", "busy", "bad"]
+
+
+class Sign(NamedTuple):
+    """How a state is marked.
+
+    Attributes:
+        name: Its name, which is a class of the page's style sheet.
+        character: The sign.
+        ascii: The same where the encoding of a terminal does not have it.
+        tone: Colour on a terminal: green if good, faint if busy, red if bad.
+        colour: Colour on the page.
+    """
+
+    name: str
+    character: str
+    ascii: str
+    tone: Tone
+    colour: str
+
+    def before(self, word: str, *, plain: bool = False) -> str:
+        """Return a word with this sign before it; if plain, that of ASCII."""
+        return f"{self.ascii if plain else self.character} {word}"
+
+
+RUN = Sign("run", "▶", ">", "good", "blue")
+GOOD = Sign("good", "✓", "+", "good", "green")
+BAD = Sign("bad", "✕", "x", "bad", "red")
+WAIT = Sign("wait", "◌", ".", "busy", "yellow")
+AGAIN = Sign("again", "↻", "@", "bad", "yellow")
+HELD = Sign("held", "‖", "=", "plain", "grey")
+PLAIN = Sign("plain", "○", "o", "plain", "grey")
+SIGNS = (RUN, GOOD, BAD, WAIT, AGAIN, HELD, PLAIN)
+
+
+class State(NamedTuple):
+    """A phase of a job, or a state of a pod.
+
+    Attributes:
+        word: What it is called; in capitals what depends on the pod.
+        sign: How it is marked.
+        meaning: What it says, for people.
+    """
+
+    word: str
+    sign: Sign
+    meaning: str
+
+
+GONE = "Deleted"
+"""What is shown as the phase of a job that does not exist any more."""
+NOT_SEEN = "Pending"
+"""Phase of a job that no operator has seen yet."""
+PHASES = {
+    state.word: state
+    for state in (
+        State("Failed", BAD, "it will not run again"),
+        State(NOT_SEEN, WAIT, "no operator has seen it yet"),
+        State("Created", WAIT, "it waits for what its message names"),
+        State("Restarting", AGAIN, "it ran, and a pod is restarted or created again"),
+        State("Running", RUN, "its pods run"),
+        State("Suspended", HELD, "it has no pods until somebody, or a queue, resumes it"),
+        State("Succeeded", GOOD, "its program has succeeded"),
+        State(GONE, PLAIN, "it is gone; only the page and a command that watched it show it"),
+    )
+}
+"""The phases of jobs, those first that somebody should look at."""
+BATCH_PHASES = {"Complete": PHASES["Succeeded"]}
+"""What a batch Job calls them, as far as that is another word."""
+SELF_EVIDENT = ("Running", "Succeeded", *BATCH_PHASES)
+"""Phases that need no reason."""
+WAITING_PHASES = tuple(word for word, state in PHASES.items() if state.sign is WAIT)
+
+PENDING = State("pending", WAIT, "it has no node yet")
+UNSCHEDULABLE = State("waiting for a node", BAD, "the scheduler finds no node for it")
+STARTING = State("starting", WAIT, "it has a node, which prepares images and volumes")
+INITIALIZING = State("init N/M: NAME", WAIT, "an init container runs")
+RUNNING = State("running", RUN, "a container runs, and none is in trouble")
+BEHIND = State("running, behind", AGAIN, "it runs, and the other ranks wait for its rank")
+STOPPING = State("stopping", PLAIN, "it is being deleted")
+STOPPED = State("stopped", PLAIN, "its containers were ended because it was deleted")
+FINISHED = State("finished", GOOD, "its program has ended with exit code 0")
+EXITED = State("exit code N", BAD, "a container has failed; of several, with its name")
+FAILED = State("failed", BAD, "it has failed, and no container says why; with the reason")
+DELETED = State("deleted", PLAIN, "it is gone; only the page shows it")
+WAITING = {
+    "CrashLoopBackOff": State("waiting to restart", BAD, "its program has failed, and is retried"),
+    "ErrImagePull": State("image cannot be prepared", BAD, "the message says why"),
+    "ImagePullBackOff": State(
+        "image cannot be prepared, will try again", BAD, "the message says why"
+    ),
+    "InvalidImageName": State("image name is not valid", BAD, "it must be corrected"),
+    "CreateContainerConfigError": State(
+        "its configuration is incomplete", BAD, "a ConfigMap, Secret or key is missing"
+    ),
+    "CreateContainerError": State("its container cannot be created", BAD, "the message says why"),
+    "RunContainerError": State("its command cannot be started", BAD, "the message says why"),
+    "StartError": State("its command cannot be started", BAD, "the message says why"),
+}
+"""States of pods whose containers wait, by the reason that a kubelet gives."""
+POD_STATES = (
+    UNSCHEDULABLE,
+    *dict.fromkeys(WAITING.values()),
+    EXITED,
+    FAILED,
+    BEHIND,
+    PENDING,
+    STARTING,
+    INITIALIZING,
+    RUNNING,
+    FINISHED,
+    STOPPING,
+    STOPPED,
+    DELETED,
+)
+"""The states of pods, those first that somebody should look at."""
+
+
+def phase(word: str) -> State:
+    """Return the state of a phase; phases that are not in the table are plain."""
+    return PHASES.get(word) or BATCH_PHASES.get(word) or State(word, PLAIN, "")
