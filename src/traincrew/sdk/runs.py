@@ -24,9 +24,9 @@ from traincrew.cli.errors import BadInput
 from traincrew.local.background import BackgroundLoop
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord, PodRecord
-    from traincrew.cli.display.view import TerminalView
     from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.terminal.records import JobRecord, PodRecord
+    from traincrew.cli.terminal.view import TerminalView
     from traincrew.engine.client import Client
 
 __all__ = ["JobOutcome", "Outcome", "PodOutcome", "run"]

@@ -10,7 +10,7 @@ import pytest
 
 from cli.builders import condition, job, pod, running
 from cli.screen import left_on
-from traincrew.cli.display.block import block
+from traincrew.cli.terminal.block import block
 from traincrew.cli.watching import live as live_module
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live

@@ -18,7 +18,7 @@ import threading
 from typing import TYPE_CHECKING, TextIO
 
 from traincrew.cli.display.folding import folded
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.rows import EMPTY, FULL, Row, drawn
 from traincrew.cli.display.safe import shown, unguarded
 from traincrew.cli.display.states import SIGNS

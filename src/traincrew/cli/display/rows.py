@@ -1,6 +1,6 @@
 """Rows of the block at the bottom of a terminal: what is left out where they do not fit.
 
-Knows widths and no job: `traincrew.cli.display.block` says what the rows are about, and
+Knows widths and no job: `traincrew.cli.terminal.block` says what the rows are about, and
 `traincrew.cli.display.console` draws them as wide as the terminal is at that moment.
 """
 

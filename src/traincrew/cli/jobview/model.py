@@ -5,23 +5,22 @@ All texts are printable: a program, a message of an event or a name cannot chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.podstates import pod_state
 from traincrew.cli.display.programs import program
-from traincrew.cli.display.records import Warned
 from traincrew.cli.display.states import NOT_SEEN
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
+from traincrew.cli.jobview.events import Warned, event_filter, warnings_about
+from traincrew.cli.jobview.failures import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
-    from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import PlannedKind, PodPlace
 
 __all__ = [
@@ -33,12 +32,9 @@ __all__ = [
     "RanksView",
     "Reported",
     "RoleView",
-    "Warned",
     "summary",
     "view",
 ]
-
-WARNINGS_KEPT = 50
 
 
 class Plain(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -258,7 +254,7 @@ def view(
         progress=_reported(job),
         conditions=conditions,
         roles=_roles(kind, job, pods),
-        warnings=_warnings(event_filter(job, pods, children), events),
+        warnings=warnings_about(event_filter(job, pods, children), events),
     )
 
 
@@ -350,44 +346,4 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
         ended_at=max(ends, default=None) if finished else None,
         exit_code=end.exit_code if end is not None else None,
         behind=words,
-    )
-
-
-class EventFilter(NamedTuple):
-    """The objects that events may be about, by UID, and by kind and name."""
-
-    uids: frozenset[str]
-    names: frozenset[tuple[str, str]]
-
-    def covers(self, event: Event) -> bool:
-        """Return whether an event is about one of the objects."""
-        involved = event.involved_object
-        if involved.uid:
-            return involved.uid in self.uids
-        return (involved.kind, involved.name) in self.names
-
-
-def event_filter(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) -> EventFilter:
-    """Return a job, its pods and its children, to select their events."""
-    objects: list[tuple[str, HasMetadata]] = [(job.kind, job), *(("Pod", pod) for pod in pods)]
-    children = list(children)
-    objects += [(kind, child) for kind in ("Job", "StatefulSet") for child in children]
-    return EventFilter(
-        frozenset(obj.metadata.uid for _, obj in objects),
-        frozenset((kind, obj.metadata.name) for kind, obj in objects),
-    )
-
-
-def _warnings(about: EventFilter, events: Iterable[Event]) -> tuple[Warned, ...]:
-    found: dict[tuple[str, str, str], int] = {}
-    for event in events:
-        if event.type != "Warning" or not about.covers(event):
-            continue
-        name = f"{event.involved_object.kind} {event.involved_object.name}"
-        key = (name, one_line(event.reason), one_line(event.message))
-        found[key] = found.get(key, 0) + (event.count or 1)
-    newest = list(found.items())[-WARNINGS_KEPT:]
-    return tuple(
-        Warned(about=name, reason=reason, message=message, count=count)
-        for (name, reason, message), count in newest
     )

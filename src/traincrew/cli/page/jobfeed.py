@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from traincrew.cli.display.failures import explaining, failure_of
 from traincrew.cli.display.states import DELETED
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention, sign_of
+from traincrew.cli.jobview.events import event_filter
+from traincrew.cli.jobview.failures import explaining, failure_of
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
@@ -267,7 +268,7 @@ class JobFeed(Feed):
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]
-        about = model.event_filter(job, pods, stored(self._watch.children))
+        about = event_filter(job, pods, stored(self._watch.children))
         covered = (event for event in stored(self._watch.events) if about.covers(event))
         newest = heapq.nlargest(MOST_EVENTS, covered, key=lambda event: event.at)
         return [

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display.console import Console, wants_colour
-from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
-from traincrew.cli.display.view import TerminalView
 from traincrew.cli.errors import BadInput
+from traincrew.cli.jobview.failures import place_of
 from traincrew.cli.jobview.why import explain
+from traincrew.cli.terminal.view import TerminalView
 from traincrew.cli.watching.follow import Position, has_run
 from traincrew.cli.watching.gather import gather
 from traincrew.cli.watching.interrupt import Interrupt

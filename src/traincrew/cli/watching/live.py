@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from traincrew.cli.display.block import block
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.records import Line
-from traincrew.cli.display.summary import summary
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import moment
-from traincrew.cli.display.view import TerminalView
+from traincrew.cli.terminal.block import block
+from traincrew.cli.terminal.summary import summary
+from traincrew.cli.terminal.view import TerminalView
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.logs import Logs

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from traincrew.api.reasons import Cause
-from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
+from traincrew.cli.jobview.failures import explaining, failure_of, place_of
 from traincrew.cli.jobview.why import (
     advancing,
     creating,

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.cli.display.text import moment, one_line
-from traincrew.cli.jobview.model import event_filter, summary
+from traincrew.cli.jobview.events import event_filter
+from traincrew.cli.jobview.model import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import by_importance
-from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import GAP, cut
 from traincrew.cli.display.states import NOT_SEEN, RUNNING
 from traincrew.cli.display.text import duration, seconds_between
 from traincrew.plan.shared.pods import output_of_programs
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord, PodRecord, Warned
     from traincrew.cli.display.states import Tone
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.jobview.events import Warned
+    from traincrew.cli.terminal.records import JobRecord, PodRecord
+    from traincrew.cli.terminal.view import TerminalView
 
 WARNINGS_SHOWN = 8
 _LOG_LINES = 12

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli.builders import condition, job, pod, running, workload
-from traincrew.cli.display.block import block
 from traincrew.cli.display.rows import drawn
-from traincrew.cli.display.view import TerminalView
+from traincrew.cli.terminal.block import block
+from traincrew.cli.terminal.view import TerminalView
 
 MASTER = "digits-master-x"
 SPEC = {

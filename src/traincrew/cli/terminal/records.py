@@ -1,10 +1,8 @@
-"""The recorded state of watched pods and jobs, and the lines that describe them."""
+"""What a terminal knows of jobs and pods."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-
-from msgspec import Struct
 
 from traincrew.cli.display.podstates import PodState
 from traincrew.cli.display.quiet import Output
@@ -14,23 +12,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import Job, Pod, Progress
-    from traincrew.cli.display.states import Tone
-
-
-class Line(NamedTuple):
-    """One line to show.
-
-    Attributes:
-        text: The text, without line breaks and control characters.
-        tone: How good the reported state is.
-        source: The pod that wrote it (``pod`` or ``pod/container``); empty for our own lines.
-        at: Seconds since the start, for our own lines that have a time.
-    """
-
-    text: str
-    tone: Tone = "plain"
-    source: str = ""
-    at: float | None = None
+    from traincrew.cli.jobview.failures import Failure
 
 
 class Outcome(NamedTuple):
@@ -38,25 +20,6 @@ class Outcome(NamedTuple):
 
     succeeded: bool
     reason: str
-
-
-class Failure(NamedTuple):
-    """How a container of a pod failed.
-
-    Attributes:
-        container: Its name.
-        exit_code: Its exit code if it ran the pod's program, else 1: the codes of init containers
-            and helpers mean nothing for the job.
-        text: How it ended, and its last words.
-        at: When; empty if not known.
-        own: Whether it ran the pod's program.
-    """
-
-    container: str
-    exit_code: int
-    text: str
-    at: str
-    own: bool
 
 
 class PodRecord:
@@ -112,12 +75,3 @@ class JobRecord:
     def about(self) -> str:
         """How events refer to it."""
         return f"{self.kind.lower()} {self.name}"
-
-
-class Warned(Struct, frozen=True, kw_only=True):
-    """A Warning event about a job or one of its pods."""
-
-    about: str
-    reason: str
-    message: str
-    count: int

@@ -12,15 +12,17 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display import states
-from traincrew.cli.display.failures import explaining, failure_of, kind_of, missing_script
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.metrics import MetricReader, merged
 from traincrew.cli.display.podstates import pod_state
-from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.quiet import silence_of
-from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
 from traincrew.cli.display.text import clean, one_line
+from traincrew.cli.jobview.events import Warned
+from traincrew.cli.jobview.failures import explaining, failure_of, kind_of, missing_script
+from traincrew.cli.terminal.progressline import progress_line
+from traincrew.cli.terminal.records import JobRecord, Outcome, PodRecord
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import kind_of, place_of
-from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.rows import GAP, Row
 from traincrew.cli.display.states import NOT_SEEN, RUNNING, phase
 from traincrew.cli.display.text import clock
+from traincrew.cli.jobview.failures import kind_of, place_of
+from traincrew.cli.terminal.progressline import progress_line
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.terminal.records import JobRecord
+    from traincrew.cli.terminal.view import TerminalView
 
 __all__ = ["block"]
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import program, that_can_fail
-from traincrew.cli.display.records import Failure
 from traincrew.cli.display.text import one_line
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import failing
@@ -27,7 +26,15 @@ if TYPE_CHECKING:
     from traincrew.cli.display.objects import Job, Pod
     from traincrew.plan.shared.kind import PlannedKind, PodPlace
 
-__all__ = ["explaining", "failure_of", "kind_of", "missing_script", "mount_of", "place_of"]
+__all__ = [
+    "Failure",
+    "explaining",
+    "failure_of",
+    "kind_of",
+    "missing_script",
+    "mount_of",
+    "place_of",
+]
 
 T = TypeVar("T")
 
@@ -37,6 +44,25 @@ _MISSING = re.compile(
 )
 """What Python, dash and bash say of a script that is not there, with an absolute path."""
 _KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
+
+
+class Failure(NamedTuple):
+    """How a container of a pod failed.
+
+    Attributes:
+        container: Its name.
+        exit_code: Its exit code if it ran the pod's program, else 1: the codes of init containers
+            and helpers mean nothing for the job.
+        text: How it ended, and its last words.
+        at: When; empty if not known.
+        own: Whether it ran the pod's program.
+    """
+
+    container: str
+    exit_code: int
+    text: str
+    at: str
+    own: bool
 
 
 def kind_of(job: Job) -> PlannedKind | None:
