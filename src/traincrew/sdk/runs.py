@@ -253,7 +253,7 @@ class _Recorder:
             name=record.name,
             succeeded=outcome is not None and outcome.succeeded,
             phase=record.phase,
-            reason=outcome.reason if outcome is not None else record.message,
+            reason=outcome.reason if outcome is not None else record.state.message,
             status=self._statuses.get((record.kind, record.namespace, record.name), {}),
         )
 

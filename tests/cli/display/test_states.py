@@ -7,6 +7,7 @@ from cli.builders import ended, pod, running
 from traincrew.cli.display import states
 from traincrew.cli.display.podstates import pod_state
 from traincrew.cli.display.rows import Row, drawn
+from traincrew.plan.mxjob.status import CREATING, DONE
 from traincrew.plan.shared import lifecycle
 
 
@@ -29,7 +30,7 @@ def test_signs_are_told_apart_without_colour() -> None:
 
 def test_every_phase_that_a_plan_writes_has_a_sign() -> None:
     words = (lifecycle.CREATED, lifecycle.RUNNING, lifecycle.RESTARTING, lifecycle.SUSPENDED,
-             lifecycle.SUCCEEDED, lifecycle.FAILED)  # fmt: skip
+             lifecycle.SUCCEEDED, lifecycle.FAILED, CREATING, DONE)  # fmt: skip
     assert {*words} <= {*states.PHASES}
 
 

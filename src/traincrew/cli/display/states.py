@@ -68,11 +68,13 @@ PHASES = {
     for state in (
         State("Failed", BAD, "it will not run again"),
         State(NOT_SEEN, WAIT, "no operator has seen it yet"),
+        State("Creating", WAIT, "the same of an MxJob: not all of its pods run yet"),
         State("Created", WAIT, "it waits for what its message names"),
         State("Restarting", AGAIN, "it ran, and a pod is restarted or created again"),
         State("Running", RUN, "its pods run"),
         State("Suspended", HELD, "it has no pods until somebody, or a queue, resumes it"),
         State("Succeeded", GOOD, "its program has succeeded"),
+        State("Done", PLAIN, "an MxJob has ended: it is marked as succeeded or failed"),
         State(GONE, PLAIN, "it is gone; only the page and a command that watched it show it"),
     )
 }
@@ -81,7 +83,6 @@ BATCH_PHASES = {"Complete": PHASES["Succeeded"]}
 """What a batch Job calls them, as far as that is another word."""
 SELF_EVIDENT = ("Running", "Succeeded", *BATCH_PHASES)
 """Phases that need no reason."""
-WAITING_PHASES = tuple(word for word, state in PHASES.items() if state.sign is WAIT)
 
 PENDING = State("pending", WAIT, "it has no node yet")
 UNSCHEDULABLE = State("waiting for a node", BAD, "the scheduler finds no node for it")

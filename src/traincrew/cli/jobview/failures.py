@@ -1,49 +1,29 @@
-"""How pods have failed, and which of them explains why their job has: the same for every view.
-
-The rule is that of the plans, `traincrew.plan.shared.failing`; role and rank are those of the kind.
-"""
+"""How a pod has failed, and what its own words say of a script that is missing. Pure."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import shlex
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import program, that_can_fail
 from traincrew.cli.display.text import one_line
-from traincrew.plan.kinds import KINDS
-from traincrew.plan.shared import failing
-from traincrew.plan.shared.kind import labelled_place
 from traincrew.plan.shared.pods import termination_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from traincrew.cli.display.objects import Pod
 
-    from traincrew.cli.display.objects import Job, Pod
-    from traincrew.plan.shared.kind import PlannedKind, PodPlace
-
-__all__ = [
-    "Failure",
-    "explaining",
-    "failure_of",
-    "kind_of",
-    "missing_script",
-    "mount_of",
-    "place_of",
-]
-
-T = TypeVar("T")
+__all__ = ["Failure", "failure_of", "missing_script", "mount_of"]
 
 _MISSING = re.compile(
     r"can't open file '(?P<python>/[^']{1,300})': \[Errno 2\]"
     r"|\bsh: (?:\d+: )?(?:cannot open )?(?P<shell>/[^\s:]{1,300}): No such file"
 )
 """What Python, dash and bash say of a script that is not there, with an absolute path."""
-_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
 
 
 class Failure(NamedTuple):
@@ -65,11 +45,6 @@ class Failure(NamedTuple):
     own: bool
 
 
-def kind_of(job: Job) -> PlannedKind | None:
-    """Return the kind of a training job; None for a Job, a Pod and other objects."""
-    return _KINDS.get((job.api_version, job.kind))
-
-
 def missing_script(text: str) -> str | None:
     """Return the path of the script that an interpreter did not find, by its own words."""
     found = _MISSING.search(text)
@@ -83,11 +58,6 @@ def mount_of(script: str) -> str:
     """Return the option of `traincrew run` that puts the script of this absolute path there."""
     directory, name = posixpath.split(script)
     return f"-v {shlex.quote(f'./{name}:{script}' if directory == '/' else f'.:{directory}')}"
-
-
-def place_of(kind: PlannedKind | None, pod: Pod) -> PodPlace:
-    """Return role and rank of a pod, as its kind has them."""
-    return (labelled_place if kind is None else kind.place)(pod.metadata.labels)
 
 
 def failure_of(pod: Pod) -> Failure | None:
@@ -116,29 +86,3 @@ def failure_of(pod: Pod) -> Failure | None:
             own=is_own,
         )
     return None
-
-
-def explaining(
-    kind: PlannedKind | None, job: Job, pods: Iterable[tuple[T, Pod, Failure | None]]
-) -> T | None:
-    """Return the pod that explains why a job has failed; None if none does.
-
-    Args:
-        kind: Its kind; None for a Job, a Pod and other objects.
-        job: The job.
-        pods: Its pods, the older ones first: what the caller knows each by, the pod itself, and how
-            it failed.
-    """
-    pods = list(pods)
-    said = job.status.true("Failed") or job.status
-    by_name = {pod.metadata.name: subject for subject, pod, _ in pods}
-    name = failing.named(said.message, by_name)
-    if name is not None:
-        return by_name[name]
-    failed = []
-    for subject, pod, failure in pods:
-        if failure is not None:
-            place = place_of(kind, pod)
-            created, ended = pod.metadata.creation_timestamp, failure.at or failing.UNKNOWN
-            failed.append(failing.Failed(subject, *place, created, ended))
-    return failing.explaining(failed, kind.decides if kind is not None else ())

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from traincrew.cli.display.podstates import pod_state
 from traincrew.cli.display.programs import program
-from traincrew.cli.display.states import NOT_SEEN
+from traincrew.cli.display.states import DELETED, NOT_SEEN
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
 from traincrew.cli.jobview.events import Warned, event_filter, warnings_about
-from traincrew.cli.jobview.failures import place_of
+from traincrew.cli.jobview.jobstate import job_state
+from traincrew.cli.jobview.pods import by_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
-    from traincrew.plan.shared.kind import PlannedKind, PodPlace
+    from traincrew.cli.display.objects import Event, Job, Ranks, Workload
+    from traincrew.cli.jobview.pods import KnownPod
+    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = [
     "Condition",
@@ -194,13 +195,13 @@ class JobView(Plain, frozen=True, kw_only=True):
 def summary(kind: PlannedKind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
-    stalled = status.false("Progressing")
+    state = job_state(job)
     return JobSummary(
         kind=kind.definition.kind,
         api_version=kind.definition.api_version,
         namespace=metadata.namespace,
         name=metadata.name,
-        phase=one_line(status.phase) or NOT_SEEN,
+        phase=state.phase or NOT_SEEN,
         ready=_ready(status.replica_statuses),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,
@@ -209,9 +210,9 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         created_at=metadata.creation_timestamp,
         started_at=status.start_time,
         ended_at=status.completion_time,
-        reason=one_line(status.reason),
-        message=one_line(status.message),
-        warning="" if stalled is None else one_line(f"{stalled.reason}: {stalled.message}"),
+        reason=state.reason,
+        message=state.message,
+        warning=state.warning,
     )
 
 
@@ -225,7 +226,7 @@ def _ready(counts: Any) -> int:
 def view(
     kind: PlannedKind,
     job: Job,
-    pods: Sequence[Pod],
+    pods: Sequence[KnownPod],
     events: Iterable[Event] = (),
     children: Iterable[Workload] = (),
 ) -> JobView:
@@ -234,7 +235,7 @@ def view(
     Args:
         kind: Its kind.
         job: The job.
-        pods: Its pods, in any order.
+        pods: Its pods, in any order, those that are gone as far as somebody remembers them.
         events: Events of its namespace; those about others are left out.
         children: Its Jobs and StatefulSets, as far as they are known.
     """
@@ -254,7 +255,7 @@ def view(
         progress=_reported(job),
         conditions=conditions,
         roles=_roles(kind, job, pods),
-        warnings=warnings_about(event_filter(job, pods, children), events),
+        warnings=warnings_about(event_filter(job, [one.pod for one in pods], children), events),
     )
 
 
@@ -288,37 +289,31 @@ def _ranks(ranks: Ranks) -> RanksView:
     )
 
 
-def _roles(kind: PlannedKind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
-    desired = kind.roles(job.spec)
-    found: dict[str, list[tuple[PodPlace, Pod]]] = {name: [] for name in desired}
+def _roles(kind: PlannedKind, job: Job, pods: Sequence[KnownPod]) -> tuple[RoleView, ...]:
+    ordered = sorted(pods, key=_age)
     late = behind(job)
-    late_uid = ""
-    for pod in sorted(pods, key=_age):
-        if late is not None and pod.metadata.name == late.pod:
-            late_uid = pod.metadata.uid  # of those of this name, the newest
-        place = place_of(kind, pod)
-        found.setdefault(place.role, []).append((place, pod))
+    # Of those of this name, the newest.
+    named = [one for one in ordered if late is not None and one.pod.metadata.name == late.pod]
     roles = []
-    for name, members in found.items():
+    for name, role in by_role(kind, job, ordered).items():
         attempts: dict[int, int] = {}
         views = []
-        for place, pod in members:
+        for place, one in role.pods:
             attempts[place.rank] = attempts.get(place.rank, 0) + 1
-            words = late.words if late is not None and pod.metadata.uid == late_uid else ""
-            views.append(_pod(pod, place.rank, attempts[place.rank], words))
+            words = late.words if late is not None and named and one is named[-1] else ""
+            views.append(_pod(one, place.rank, attempts[place.rank], words))
         views.sort(key=lambda one: (one.rank, one.attempt))
         ready = sum(one.ready for one in views)
-        role = RoleView(name=name, desired=desired.get(name, 0), ready=ready, pods=tuple(views))
-        roles.append(role)
+        roles.append(RoleView(name=name, desired=role.desired, ready=ready, pods=tuple(views)))
     return tuple(roles)
 
 
-def _age(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp, pod.metadata.name
+def _age(one: KnownPod) -> tuple[str, str]:
+    return one.pod.metadata.creation_timestamp, one.pod.metadata.name
 
 
-def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
-    state, status = pod_state(pod), pod.status
+def _pod(one: KnownPod, rank: int, attempt: int, words: str) -> PodView:
+    pod, state, status = one.pod, one.state, one.pod.status
     starts, ends = [], []
     own = program(pod)
     for container in status.container_statuses:
@@ -331,7 +326,7 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
     end = own.state.terminated if own is not None else None
     done = [one for one in status.container_statuses if one.state.terminated is not None]
     finished = bool(done) and len(done) == len(pod.spec.containers)
-    return PodView(
+    shown = PodView(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         rank=rank,
@@ -346,4 +341,14 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
         ended_at=max(ends, default=None) if finished else None,
         exit_code=end.exit_code if end is not None else None,
         behind=words,
+    )
+    if not one.gone:
+        return shown
+    return structs.replace(
+        shown,
+        state=DELETED.word,
+        tone=DELETED.sign.tone,
+        ready=False,
+        detail=shown.state,
+        behind="",
     )

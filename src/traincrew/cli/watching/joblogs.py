@@ -12,7 +12,7 @@ from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput
-from traincrew.cli.jobview.failures import place_of
+from traincrew.cli.jobview.pods import place_of
 from traincrew.cli.jobview.why import explain
 from traincrew.cli.terminal.view import TerminalView
 from traincrew.cli.watching.follow import Position, has_run

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
-from traincrew.cli.jobview.failures import place_of
+from traincrew.cli.jobview.pods import place_of
 from traincrew.cli.jobview.why.facts import Explanation, brief
 
 if TYPE_CHECKING:

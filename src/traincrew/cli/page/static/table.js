@@ -5,7 +5,7 @@
 /** Told apart without colour, too. */
 export const SIGNS = /** @type {Record<Tone, string>} */ ({ run: "▶", good: "✓", bad: "✕", wait: "◌", again: "↻", held: "‖", plain: "○" });
 /** The phases of jobs, those first that somebody should look at. */
-export const PHASES = /** @type {Record<string, Tone>} */ ({ Failed: "bad", Pending: "wait", Created: "wait", Restarting: "again", Running: "run", Suspended: "held", Succeeded: "good", Deleted: "plain" });
+export const PHASES = /** @type {Record<string, Tone>} */ ({ Failed: "bad", Pending: "wait", Creating: "wait", Created: "wait", Restarting: "again", Running: "run", Suspended: "held", Succeeded: "good", Done: "plain", Deleted: "plain" });
 /** The phase of a job that was deleted. */
 export const DELETED = "Deleted";
 /** Phases that need no reason. */
