@@ -64,10 +64,8 @@ def test_at_40_columns_the_least_important_columns_are_left_out() -> None:
 
 
 def test_phases_are_marked_on_a_terminal() -> None:
-    def marked(word: str) -> str:
-        return phase_of(word).sign.before(word)
-
-    assert _fitting(JOBS, NOW, 27, namespaces=False, marked=marked) == [
+    phases = [phase_of(job.phase).sign.before(job.phase) for job in JOBS]
+    assert _fitting(JOBS, NOW, 27, namespaces=False, phases=phases) == [
         "NAME       PHASE",
         "digits-mn  ▶ Running",
         "imagenet   ◌ Created",

@@ -1,9 +1,9 @@
 """One table of the phases of jobs and the states of pods: word, sign, colour.
 
-Terminal, page and documentation have all of it from here: `hack/states.py` writes the page's part
-of it (`page/static/table.js`) and `docs/reference/states.md`, and tests compare them. Signs are
-told apart without colour. Data only: which state a pod has is decided in
-`traincrew.cli.display.podstates`.
+Terminal, page and documentation have all of it from here: `hack/states.py` writes the signs of the
+page (`page/static/table.js`) and `docs/reference/states.md`, and tests compare them. Signs are told
+apart without colour. Data only: which state a pod has is decided in
+`traincrew.cli.display.podstates`, that of a job in `traincrew.cli.jobview.jobstate`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ WAIT = Sign("wait", "◌", ".", "busy", "yellow")
 AGAIN = Sign("again", "↻", "@", "bad", "yellow")
 HELD = Sign("held", "‖", "=", "plain", "grey")
 PLAIN = Sign("plain", "○", "o", "plain", "grey")
-SIGNS = (RUN, GOOD, BAD, WAIT, AGAIN, HELD, PLAIN)
+SIGNS = (BAD, WAIT, AGAIN, RUN, HELD, GOOD, PLAIN)
+"""Those first that somebody should look at."""
 
 
 class State(NamedTuple):

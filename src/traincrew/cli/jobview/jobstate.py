@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display import states
 from traincrew.cli.display.text import one_line
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.objects import Condition, Job
     from traincrew.cli.display.states import Sign
 
-__all__ = ["UNSEEN", "JobState", "job_state"]
+__all__ = ["UNSEEN", "JobState", "job_state", "pods_in"]
 
 _CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
 """Of a status without a phase, such as that of a batch Job: the most important one first."""
@@ -73,3 +74,19 @@ def job_state(job: Job) -> JobState:
 
 def _words(condition: Condition) -> str:
     return ": ".join(filter(None, (condition.reason, one_line(condition.message))))
+
+
+def pods_in(statuses: Any, state: str) -> int:
+    """Return how many pods of all roles are in a state, by the status of a job.
+
+    Args:
+        statuses: ``status.replicaStatuses``, a mapping or a list; anything else counts none.
+        state: Name of the count, such as ``ready``.
+    """
+    roles = statuses.values() if isinstance(statuses, dict) else statuses
+    found = (
+        [one.get(state) for one in roles if isinstance(one, dict)]
+        if isinstance(roles, Iterable)
+        else []
+    )
+    return sum(count for count in found if isinstance(count, int) and count > 0)

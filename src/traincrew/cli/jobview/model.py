@@ -5,7 +5,7 @@ All texts are printable: a program, a message of an event or a name cannot chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -14,7 +14,7 @@ from traincrew.cli.display.states import DELETED, NOT_SEEN
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
 from traincrew.cli.jobview.events import Warned, event_filter, warnings_about
-from traincrew.cli.jobview.jobstate import job_state
+from traincrew.cli.jobview.jobstate import job_state, pods_in
 from traincrew.cli.jobview.pods import by_role
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         namespace=metadata.namespace,
         name=metadata.name,
         phase=state.phase or NOT_SEEN,
-        ready=_ready(status.replica_statuses),
+        ready=pods_in(status.replica_statuses, "ready"),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,
         percentage=None if progress is None else progress.percentage,
@@ -214,13 +214,6 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         message=state.message,
         warning=state.warning,
     )
-
-
-def _ready(counts: Any) -> int:
-    """Return the number of ready pods in ``status.replicaStatuses``, a mapping or a list."""
-    roles = counts.values() if isinstance(counts, dict) else counts or ()
-    ready = [one.get("ready") for one in roles if isinstance(one, dict)]
-    return sum(count for count in ready if isinstance(count, int))
 
 
 def view(

@@ -8,7 +8,7 @@ from traincrew.cli.display.states import SELF_EVIDENT
 from traincrew.cli.display.text import moment, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from datetime import datetime
 
     from traincrew.cli.jobview.model import JobSummary
@@ -22,7 +22,7 @@ def table(
     *,
     namespaces: bool,
     without: Container[str] = (),
-    marked: Callable[[str], str] = str,
+    phases: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the lines of a table of jobs.
 
@@ -31,13 +31,13 @@ def table(
         now: The time, for ages.
         namespaces: Whether to have a column of namespaces.
         without: Titles of columns that are left out.
-        marked: Returns a phase as it is shown.
+        phases: Their phases as they are shown; their words by default.
     """
     columns = {
         **({"NAMESPACE": [job.namespace for job in jobs]} if namespaces else {}),
         "KIND": [job.kind for job in jobs],
         "NAME": [job.name for job in jobs],
-        "PHASE": [marked(job.phase) for job in jobs],
+        "PHASE": list(phases) or [job.phase for job in jobs],
         "READY": [f"{job.ready}/{job.desired}" for job in jobs],
         "RESTARTS": [str(job.restarts) for job in jobs],
         "AGE": [age(job.created_at, now) for job in jobs],

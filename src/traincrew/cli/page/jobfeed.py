@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from traincrew.cli.display import states
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention, sign_of
 from traincrew.cli.jobview.events import event_filter
+from traincrew.cli.jobview.jobstate import job_state
 from traincrew.cli.jobview.pods import KnownPod, explaining, known
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
@@ -78,6 +80,7 @@ class Head(Struct, frozen=True):
     """What is shown of the job itself."""
 
     job: model.JobSummary
+    sign: str
     exists: bool | None
     progress: model.Reported | None
     conditions: tuple[model.Condition, ...]
@@ -235,8 +238,10 @@ class JobFeed(Feed):
         conditions: tuple[model.Condition, ...] = (),
         roles: Sequence[RoleCount] = (),
     ) -> Head:
+        state = job_state(self._job) if self.exists and self._job is not None else None
         return Head(
             job=job,
+            sign=(state.sign if state is not None else states.PHASES[states.GONE].sign).name,
             exists=self.exists,
             progress=progress,
             conditions=conditions,

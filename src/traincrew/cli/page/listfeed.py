@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from traincrew.cli.display import states
 from traincrew.cli.display.objects import Job
 from traincrew.cli.display.text import one_line
 from traincrew.cli.page.feed import Feed, Message, problem_of
@@ -193,7 +194,10 @@ class ListFeed(Feed):
         if known is None or key in self._deleted:
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.rows[key] = self._next(), structs.replace(known[1], deleted_at=now)
+        self.rows[key] = (
+            self._next(),
+            structs.replace(known[1], deleted_at=now, sign=states.PHASES[states.GONE].sign.name),
+        )
         self._deleted[key] = None
         self._courses.pop(key, None)
         while len(self._deleted) > MOST_DELETED:

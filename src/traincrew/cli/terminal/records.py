@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.cli.display.quiet import Output
-from traincrew.cli.display.states import GONE, phase
+from traincrew.cli.display.states import GONE, PHASES
 from traincrew.cli.jobview.jobstate import UNSEEN, job_state
 from traincrew.cli.jobview.pods import known
 
@@ -111,7 +111,7 @@ class JobRecord:
     @property
     def sign(self) -> Sign:
         """How it is marked."""
-        return phase(GONE).sign if self.deleted else self.state.sign
+        return PHASES[GONE].sign if self.deleted else self.state.sign
 
     @property
     def outcome(self) -> Outcome | None:

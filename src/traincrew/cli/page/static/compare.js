@@ -6,7 +6,7 @@ import { element, number, throttled } from "./format.js";
 import { bestOf } from "./points.js";
 import { compareAddress, MOST_COMPARED } from "./selection.js";
 import { stream } from "./session.js";
-import { state, toneOfPhase } from "./states.js";
+import { state } from "./states.js";
 import { DELETED } from "./table.js";
 
 /**
@@ -114,10 +114,10 @@ class Comparison {
     this.chart.clear();
   }
 
-  /** @param {{job: number, exists: boolean | null, phase: string | null, problems: string[]}} content */
-  setState({ job, exists, phase, problems }) {
+  /** @param {{job: number, exists: boolean | null, phase: string | null, sign: import("./table.js").Tone, problems: string[]}} content */
+  setState({ job, exists, phase, sign, problems }) {
     const word = exists === false ? (phase === null ? "absent" : DELETED) : phase ?? "\u2026";
-    this.rows[job]?.phase.replaceChildren(state(word, toneOfPhase(word)));
+    this.rows[job]?.phase.replaceChildren(state(word, sign));
     this.said[job] = problems;
     this.problems.replaceChildren(...[...new Set(this.said.flat())].map((text) => element("p", { class: "problem" }, text)));
   }

@@ -1,7 +1,7 @@
 // A row of the list: one job in one line, with the course of its main metric and its pods by state.
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
-import { DOTS, state, toneOfPhase } from "./states.js";
+import { DOTS, state } from "./states.js";
 import { DELETED, SELF_EVIDENT } from "./table.js";
 
 /**
@@ -10,8 +10,8 @@ import { DELETED, SELF_EVIDENT } from "./table.js";
  *   message: string, warning: string}} Summary
  * @typedef {{ready: number, failed: number, finished: number, waiting: number}} PodCounts
  * @typedef {{metric: string, value: number, heights: number[]}} Trend heights are from 0 to 99
- * @typedef {{job: Summary, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
- * @typedef {{row: HTMLElement, job: Summary, phase: string, age: HTMLElement, text: string}} Shown
+ * @typedef {{job: Summary, sign: import("./table.js").Tone, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
+ * @typedef {{row: HTMLElement, job: Summary, phase: string, sign: import("./table.js").Tone, age: HTMLElement, text: string}} Shown
  */
 
 const MOST_DOTS = 10;
@@ -58,8 +58,8 @@ export function knownOf({ job, deletedAt }) {
  * @returns {Shown}
  */
 export function rowOf(key, content, box) {
-  const { job, trend } = content;
-  const phase = phaseOf(content), tone = toneOfPhase(phase), why = knownOf(content);
+  const { job, sign: tone, trend } = content;
+  const phase = phaseOf(content), why = knownOf(content);
   const age = element("td", { class: "number age" }, ageOf(job));
   const address = `#/job/${key.split("/").map(encodeURIComponent).join("/")}`;
   const row = element("tr", { "data-key": key, ...(content.deletedAt === null ? {} : { class: "gone" }) },
@@ -75,7 +75,7 @@ export function rowOf(key, content, box) {
     age,
     element("td", { class: "why" }, element("div", { class: "clipped", title: why }, why)),
   );
-  return { row, job, phase, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
+  return { row, job, phase, sign: tone, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
 }
 
 /**

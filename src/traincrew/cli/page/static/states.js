@@ -1,21 +1,12 @@
 // One sign, one colour and one word for each state of a job or a pod: in the list, the header, the pods and the timeline.
 
 import { element } from "./format.js";
-import { PHASES, SIGNS } from "./table.js";
+import { SIGNS } from "./table.js";
 
 /** @typedef {import("./table.js").Tone} Tone */
 
 /** The same for small pods in a row, of which most run. */
 export const DOTS = { ...SIGNS, run: "■" };
-
-/**
- * Return the tone of a job's phase.
- * @param {string} phase
- * @returns {Tone}
- */
-export function toneOfPhase(phase) {
-  return PHASES[phase] ?? "plain";
-}
 
 /**
  * Return a state with its colour and sign.
