@@ -75,7 +75,7 @@ manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/, the field refer
 	  $(BIN)/traincrew manifests --format helm --chart $$chart --directory charts/$$chart || exit 1; \
 	done
 	$(BIN)/python hack/reference.py
-	$(BIN)/python hack/states.py
+	$(BIN)/python hack/shared.py
 
 suites-built: setup ## Build the programs and images that the suites need (PART=turn: those of CI)
 	$(BIN)/python -m suites build $(if $(PART),--part $(PART))

@@ -1,7 +1,7 @@
 """One table of states for terminal, page and documentation."""
 
 import pytest
-from hack.states import PAGE, SCRIPT, page, script
+from hack.shared import PAGE, SCRIPT, page, script
 
 from cli.builders import ended, pod, running
 from traincrew.cli.display import states
@@ -12,12 +12,12 @@ from traincrew.plan.shared import lifecycle
 
 
 def test_the_page_has_the_table() -> None:
-    """If this fails: ``python hack/states.py``."""
+    """If this fails: ``python hack/shared.py``."""
     assert SCRIPT.read_text(encoding="utf-8") == script()
 
 
 def test_the_documentation_has_the_table() -> None:
-    """If this fails: ``python hack/states.py``."""
+    """If this fails: ``python hack/shared.py``."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -44,10 +44,6 @@ def how_it_ended(status: ContainerStatus) -> tuple[str, Tone] | None:
     return f"exit code {ended.exit_code}" + (f" ({ended.reason})" if known else ""), "bad"
 
 
-PASSING = {"", "ContainerCreating", "PodInitializing"}
-"""Reasons of containers that wait for what comes by itself."""
-
-
 def pod_state(pod: Pod) -> PodState:
     """Describe the state of a pod in plain words."""
     status = pod.status
@@ -64,7 +60,7 @@ def pod_state(pod: Pod) -> PodState:
             return PodState(
                 f"init container {init.name}: exit code {ended.exit_code}", sign=states.EXITED.sign
             )
-        if waiting is not None and waiting.reason not in PASSING:
+        if waiting is not None and waiting.reason not in states.PASSING:
             return _waiting(init, waiting.reason, waiting.message)
         if init.state.running is not None and init.name not in sidecars:
             step = f"init {number}/{len(pod.spec.init_containers)}: {init.name}"
@@ -72,7 +68,7 @@ def pod_state(pod: Pod) -> PodState:
     ordered = [one for one in by_importance(pod) if one in status.container_statuses]
     for container in ordered:
         waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in PASSING:
+        if waiting is not None and waiting.reason not in states.PASSING:
             return _waiting(container, waiting.reason, waiting.message)
     for container in ordered:
         words = how_it_ended(container)
@@ -116,7 +112,7 @@ def _named(pod: Pod, container: ContainerStatus) -> str:
 
 
 def _waiting(status: ContainerStatus, reason: str, message: str) -> PodState:
-    word = states.WAITING[reason].word if reason in states.WAITING else reason
+    word = states.WAITING[reason].state.word if reason in states.WAITING else reason
     ended = status.last_state.terminated
     if reason == "CrashLoopBackOff" and ended is not None:
         word += f" after exit code {ended.exit_code}"

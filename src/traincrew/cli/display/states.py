@@ -1,8 +1,8 @@
 """One table of the phases of jobs and the states of pods: word, sign, colour.
 
-Terminal, page and documentation have all of it from here: `hack/states.py` writes the signs of the
-page (`page/static/table.js`) and `docs/reference/states.md`, and tests compare them. Signs are told
-apart without colour. Data only: which state a pod has is decided in
+Terminal, page and documentation have all of it from here: `hack/shared.py` writes what the page has
+of it (`page/static/shared.js`) and `docs/reference/states.md`, and tests compare both. Signs are
+told apart without colour. Data only: which state a pod has is decided in
 `traincrew.cli.display.podstates`, that of a job in `traincrew.cli.jobview.jobstate`.
 """
 
@@ -97,24 +97,50 @@ FINISHED = State("finished", GOOD, "its program has ended with exit code 0")
 EXITED = State("exit code N", BAD, "a container has failed; of several, with its name")
 FAILED = State("failed", BAD, "it has failed, and no container says why; with the reason")
 DELETED = State("deleted", PLAIN, "it is gone; only the page shows it")
+
+
+class Waiting(NamedTuple):
+    """Why a container waits.
+
+    Attributes:
+        state: The state of its pod.
+        about: What is to be corrected, or looked at.
+    """
+
+    state: State
+    about: Literal["image", "configuration", "program"]
+
+
+_NO_IMAGE = State("image cannot be prepared", BAD, "the message says why")
+_RETRIED_IMAGE = State("image cannot be prepared, will try again", BAD, "the message says why")
+_NOT_STARTED = State("its command cannot be started", BAD, "the message says why")
+_INCOMPLETE = State("its configuration is incomplete", BAD, "a ConfigMap, Secret or key is missing")
 WAITING = {
-    "CrashLoopBackOff": State("waiting to restart", BAD, "its program has failed, and is retried"),
-    "ErrImagePull": State("image cannot be prepared", BAD, "the message says why"),
-    "ImagePullBackOff": State(
-        "image cannot be prepared, will try again", BAD, "the message says why"
+    "CrashLoopBackOff": Waiting(
+        State("waiting to restart", BAD, "its program has failed, and is retried"), "program"
     ),
-    "InvalidImageName": State("image name is not valid", BAD, "it must be corrected"),
-    "CreateContainerConfigError": State(
-        "its configuration is incomplete", BAD, "a ConfigMap, Secret or key is missing"
+    "ErrImagePull": Waiting(_NO_IMAGE, "image"),
+    "ErrImageNeverPull": Waiting(_NO_IMAGE, "image"),
+    "ImageInspectError": Waiting(_NO_IMAGE, "image"),
+    "RegistryUnavailable": Waiting(_NO_IMAGE, "image"),
+    "ImagePullBackOff": Waiting(_RETRIED_IMAGE, "image"),
+    "InvalidImageName": Waiting(
+        State("image name is not valid", BAD, "it must be corrected"), "image"
     ),
-    "CreateContainerError": State("its container cannot be created", BAD, "the message says why"),
-    "RunContainerError": State("its command cannot be started", BAD, "the message says why"),
-    "StartError": State("its command cannot be started", BAD, "the message says why"),
+    "CreateContainerConfigError": Waiting(_INCOMPLETE, "configuration"),
+    "CreateContainerError": Waiting(
+        State("its container cannot be created", BAD, "the message says why"), "configuration"
+    ),
+    "RunContainerError": Waiting(_NOT_STARTED, "configuration"),
+    "StartError": Waiting(_NOT_STARTED, "configuration"),
+    "ContainerCannotRun": Waiting(_NOT_STARTED, "configuration"),
 }
-"""States of pods whose containers wait, by the reason that a kubelet gives."""
+"""Why containers wait, by the reason that a kubelet gives."""
+PASSING = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of containers that wait for what comes by itself."""
 POD_STATES = (
     UNSCHEDULABLE,
-    *dict.fromkeys(WAITING.values()),
+    *dict.fromkeys(waiting.state for waiting in WAITING.values()),
     EXITED,
     FAILED,
     BEHIND,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from traincrew.cli.display.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.engine.objects import HasMetadata
@@ -31,8 +31,8 @@ class Warned(Struct, frozen=True, kw_only=True):
 class EventFilter(NamedTuple):
     """The objects that events may be about, by UID, and by kind and name."""
 
-    uids: frozenset[str]
-    names: frozenset[tuple[str, str]]
+    uids: Container[str]
+    names: Container[tuple[str, str]]
 
     def covers(self, event: Event) -> bool:
         """Return whether an event is about one of the objects."""

@@ -25,6 +25,7 @@ from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -313,7 +314,7 @@ class JobFeed(Feed):
         assert pod is not None
         uid = pod.metadata.uid
         before = self._pods.get(uid)
-        gone_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if new is None else None
+        gone_at = format_time(datetime.now(UTC)) if new is None else None
         life = pod_history(pod, before.life if before else None, gone_at)
         seen = known(pod, before.known if before else None, gone=new is None)
         self._pods[uid] = _Kept(seen, life)

@@ -24,6 +24,7 @@ from traincrew.cli.page.trends import Course, Trend, main_metric
 from traincrew.cli.watching.kinds import ALL, Served
 from traincrew.engine.cache import Informer
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,7 +194,7 @@ class ListFeed(Feed):
         known = self.rows.get(key)
         if known is None or key in self._deleted:
             return
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(datetime.now(UTC))
         self.rows[key] = (
             self._next(),
             structs.replace(known[1], deleted_at=now, sign=states.PHASES[states.GONE].sign.name),

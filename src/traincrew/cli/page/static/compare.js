@@ -7,7 +7,7 @@ import { bestOf } from "./points.js";
 import { compareAddress, MOST_COMPARED } from "./selection.js";
 import { stream } from "./session.js";
 import { state } from "./states.js";
-import { DELETED } from "./table.js";
+import { DELETED } from "./shared.js";
 
 /**
  * @typedef {import("./points.js").Series} Series
@@ -114,7 +114,7 @@ class Comparison {
     this.chart.clear();
   }
 
-  /** @param {{job: number, exists: boolean | null, phase: string | null, sign: import("./table.js").Tone, problems: string[]}} content */
+  /** @param {{job: number, exists: boolean | null, phase: string | null, sign: import("./shared.js").Tone, problems: string[]}} content */
   setState({ job, exists, phase, sign, problems }) {
     const word = exists === false ? (phase === null ? "absent" : DELETED) : phase ?? "\u2026";
     this.rows[job]?.phase.replaceChildren(state(word, sign));

@@ -32,7 +32,7 @@ export class Head {
 
   /**
    * @param {string} phase
-   * @param {import("./table.js").Tone} tone
+   * @param {import("./shared.js").Tone} tone
    * @param {any} [summary]
    */
   show(phase, tone, summary) {

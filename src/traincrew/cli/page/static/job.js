@@ -13,7 +13,7 @@ import { byPlace, EXPLAINS, labelOf, prepared, restartsOf } from "./rows.js";
 import { send, stream, text } from "./session.js";
 import { Squares } from "./squares.js";
 import { state } from "./states.js";
-import { DELETED } from "./table.js";
+import { DELETED } from "./shared.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
@@ -58,7 +58,7 @@ class View {
     /** @type {import("./pods.js").Role[]} */
     this.roles = [];
     this.phase = "";
-    /** @type {import("./table.js").Tone} */
+    /** @type {import("./shared.js").Tone} */
     this.tone = "plain";
     this.quiet = new Quiet();
     this.ended = false;

@@ -2,7 +2,7 @@
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
 import { DOTS, state } from "./states.js";
-import { DELETED, SELF_EVIDENT } from "./table.js";
+import { DELETED, SELF_EVIDENT } from "./shared.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
@@ -10,8 +10,8 @@ import { DELETED, SELF_EVIDENT } from "./table.js";
  *   message: string, warning: string}} Summary
  * @typedef {{ready: number, failed: number, finished: number, waiting: number}} PodCounts
  * @typedef {{metric: string, value: number, heights: number[]}} Trend heights are from 0 to 99
- * @typedef {{job: Summary, sign: import("./table.js").Tone, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
- * @typedef {{row: HTMLElement, job: Summary, phase: string, sign: import("./table.js").Tone, age: HTMLElement, text: string}} Shown
+ * @typedef {{job: Summary, sign: import("./shared.js").Tone, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
+ * @typedef {{row: HTMLElement, job: Summary, phase: string, sign: import("./shared.js").Tone, age: HTMLElement, text: string}} Shown
  */
 
 const MOST_DOTS = 10;
@@ -20,7 +20,7 @@ const HEIGHT = 18;
 const HIGHEST = 99;
 const SVG = "http://www.w3.org/2000/svg";
 /** The states of pods that a row tells apart, in their order, each with its tone and word. */
-const PODS = /** @type {[keyof PodCounts, import("./table.js").Tone, string][]} */ ([
+const PODS = /** @type {[keyof PodCounts, import("./shared.js").Tone, string][]} */ ([
   ["ready", "run", "running"], ["finished", "good", "finished"], ["failed", "bad", "failed"], ["waiting", "wait", "not ready"],
 ]);
 
@@ -143,7 +143,7 @@ export function dotsOf(pods) {
 
 /**
  * @param {JobRow} row
- * @param {import("./table.js").Tone} phase tone of the job: one that is held waits for nothing
+ * @param {import("./shared.js").Tone} phase tone of the job: one that is held waits for nothing
  */
 function podsOf({ job, pods }, phase) {
   const dots = dotsOf(pods);

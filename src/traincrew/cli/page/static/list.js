@@ -6,12 +6,12 @@ import { ageOf, rowOf } from "./jobrow.js";
 import { Selection } from "./selection.js";
 import { firstJob, stream } from "./session.js";
 import { state } from "./states.js";
-import { DELETED, SIGNS } from "./table.js";
+import { DELETED, SIGNS } from "./shared.js";
 
 /**
  * @typedef {import("./jobrow.js").JobRow} JobRow
  * @typedef {import("./jobrow.js").Shown} Shown
- * @typedef {import("./table.js").Tone} Tone
+ * @typedef {import("./shared.js").Tone} Tone
  * @typedef {{phase: string, kind: string, namespace: string, text: string, sort: string}} Choice
  */
 

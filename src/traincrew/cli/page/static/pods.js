@@ -3,12 +3,12 @@
 import { arrange, count, element, throttled } from "./format.js";
 import { BEHIND, byPlace, labelOf, RESTARTED, restartsOf } from "./rows.js";
 import { state } from "./states.js";
-import { LEVELS } from "./table.js";
+import { LEVELS } from "./shared.js";
 import { VisibleRows } from "./visible.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
- * @typedef {import("./table.js").Tone} Tone
+ * @typedef {import("./shared.js").Tone} Tone
  * @typedef {{name: string, desired: number, ready: number}} Role
  */
 

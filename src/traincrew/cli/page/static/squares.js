@@ -2,7 +2,7 @@
 
 import { count, element } from "./format.js";
 import { byPlace, EXPLAINS, restartsOf } from "./rows.js";
-import { SIGNS } from "./table.js";
+import { SIGNS } from "./shared.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row

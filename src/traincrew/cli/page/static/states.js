@@ -1,9 +1,9 @@
 // One sign, one colour and one word for each state of a job or a pod: in the list, the header, the pods and the timeline.
 
 import { element } from "./format.js";
-import { SIGNS } from "./table.js";
+import { SIGNS } from "./shared.js";
 
-/** @typedef {import("./table.js").Tone} Tone */
+/** @typedef {import("./shared.js").Tone} Tone */
 
 /** The same for small pods in a row, of which most run. */
 export const DOTS = { ...SIGNS, run: "■" };
