@@ -1,4 +1,4 @@
-"""Rows of the block at the bottom of a terminal: what is left out where they do not fit.
+"""Rows of tables, and of the block at the bottom of a terminal: what is left out there.
 
 Knows widths and no job: `traincrew.cli.terminal.block` says what the rows are about, and
 `traincrew.cli.display.console` draws them as wide as the terminal is at that moment.
@@ -10,6 +10,8 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traincrew.cli.display.states import Sign
 
 GAP = "  "
@@ -57,6 +59,15 @@ def cut(text: str, columns: int) -> str:
         if used > columns - 1:
             return text[:index] + "…"
     return text
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: each column is as wide as its longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        GAP.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def drawn(row: Row, columns: int, *, plain: bool = False) -> str:

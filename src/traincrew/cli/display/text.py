@@ -99,6 +99,12 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
     return None if first is None or last is None else (last - first).total_seconds()
 
 
+def seconds_since(timestamp: str | None, now: datetime) -> float:
+    """Return the seconds since a Kubernetes timestamp; 0 if it is missing, or in the future."""
+    then = moment(timestamp)
+    return 0.0 if then is None else max(0.0, (now - then).total_seconds())
+
+
 def clean(line: str, *, colour: bool) -> str | None:
     """Make one line of a program's output safe to display.
 

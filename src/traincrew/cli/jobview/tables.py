@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.rows import aligned
 from traincrew.cli.display.states import SELF_EVIDENT
-from traincrew.cli.display.text import moment, plain
+from traincrew.cli.display.text import moment, plain, seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -47,10 +48,7 @@ def table(
     columns = {
         title: list(map(plain, cells)) for title, cells in columns.items() if title not in without
     }
-    widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
-    for row in [tuple(columns), *zip(*columns.values(), strict=True)]:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+    yield from aligned([tuple(columns), *zip(*columns.values(), strict=True)])
 
 
 def left_out(jobs: Sequence[JobSummary]) -> Iterator[tuple[str, ...]]:
@@ -81,10 +79,9 @@ def _why(job: JobSummary) -> str:
 
 def age(timestamp: str, now: datetime) -> str:
     """Return how long ago something was, as kubectl's AGE: ``45s``, ``12m``, ``5h``, ``3d``."""
-    then = moment(timestamp)
-    if then is None:
+    if moment(timestamp) is None:
         return "?"
-    seconds = max(0, int((now - then).total_seconds()))
+    seconds = int(seconds_since(timestamp, now))
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * length:
             return f"{seconds // length}{unit}"

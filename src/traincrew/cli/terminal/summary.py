@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from traincrew.cli.display.lines import Line
 from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import by_importance
-from traincrew.cli.display.rows import GAP, cut
+from traincrew.cli.display.rows import aligned, cut
 from traincrew.cli.display.states import NOT_SEEN, RUNNING
 from traincrew.cli.display.text import duration, seconds_between
 from traincrew.plan.shared.pods import output_of_programs
@@ -107,18 +107,16 @@ def _fits(lines: list[Line], columns: int) -> bool:
 
 
 def _aligned(rows: list[tuple[str, str, int, str, Tone]], titles: tuple[str, ...]) -> list[Line]:
-    name = max(len("POD"), *(len(row[0]) for row in rows))
-    ended = max(len("STATE"), *(len(row[1]) for row in rows))
-    lines = [Line("  " + GAP.join((f"{'POD':<{name}}", f"{'STATE':<{ended}}", *titles[2:])))]
-    for pod, how, restarts, ran, tone in rows:
-        cells = {
-            "POD": f"{pod:<{name}}",
-            "STATE": f"{how:<{ended}}",
-            "RESTARTS": f"{restarts:>8}",
-            "RAN": ran,
-        }
-        lines.append(Line("  " + GAP.join(cells[title] for title in titles), tone))
-    return [line._replace(text=line.text.rstrip()) for line in lines]
+    cells = [
+        {"POD": pod, "STATE": how, "RESTARTS": f"{restarts:>8}", "RAN": ran}
+        for pod, how, restarts, ran, _ in rows
+    ]
+    head, *others = aligned([titles, *([row[title] for title in titles] for row in cells)])
+    tones = [row[-1] for row in rows]
+    return [
+        Line(f"  {head}"),
+        *(Line(f"  {text}", tone) for text, tone in zip(others, tones, strict=True)),
+    ]
 
 
 def _row(record: PodRecord, now: float) -> tuple[str, str, int, str, Tone]:

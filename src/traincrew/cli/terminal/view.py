@@ -83,8 +83,8 @@ class TerminalView:
         self.without_script: Callable[[str], str] | None = None
         """Says what to do about a script that a program did not find, by its path."""
         self._advised: set[str] = set()
-        self.on_line: Callable[[str, str, str], None] | None = None
-        """Called with pod, container and text of each line of a log."""
+        self.on_line: Callable[[str, str, str, Reading | None], None] | None = None
+        """Called with pod, container and text of each line of a log, and the metrics in it."""
 
     # -- observations ---------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class TerminalView:
             record.reading = merged(record.reading, reading)
             self._newest[uid] = self._newest.pop(uid, record)
         if self.on_line is not None:
-            self.on_line(record.name, container, shown)
+            self.on_line(record.name, container, shown, reading)
         app = record.pod.spec.containers
         only = len(app) == 1 and app[0].name == container
         source = record.name if only else f"{record.name}/{container}"
@@ -282,7 +282,8 @@ class TerminalView:
         names = [container.name for container in pod.spec.containers]
         for container in pod.spec.init_containers:
             sidecar = container.restart_policy == "Always"
-            if self.verbose or sidecar or _has_failed(pod, container.name):
+            status = pod.status.container(container.name)
+            if self.verbose or sidecar or (status is not None and status.has_failed):
                 names.append(container.name)
         return names
 
@@ -327,11 +328,3 @@ def _tenths(record: JobRecord, now: float) -> list[Line]:
         return []
     record.tenths = percentage // 10
     return [Line(f"{record.name}: {GAP.join(progress_line(record, None, now).words())}", at=now)]
-
-
-def _has_failed(pod: Pod, name: str) -> bool:
-    for status in pod.status.init_container_statuses:
-        ended = status.state.terminated or status.last_state.terminated
-        if status.name == name and ended is not None and ended.exit_code != 0:
-            return True
-    return False

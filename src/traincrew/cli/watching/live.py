@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.lines import Line
-from traincrew.cli.display.text import moment
+from traincrew.cli.display.text import seconds_since
 from traincrew.cli.jobview.events import EventFilter
 from traincrew.cli.terminal.block import block
 from traincrew.cli.terminal.summary import summary
@@ -51,8 +51,7 @@ EARLY_EVENTS = 1000
 
 def seconds_ago(timestamp: str | None) -> float:
     """Return how long ago a time of the cluster was; 0 if it is missing, or in the future."""
-    then = moment(timestamp)
-    return 0.0 if then is None else max(0.0, (datetime.now(UTC) - then).total_seconds())
+    return seconds_since(timestamp, datetime.now(UTC))
 
 
 class Live:

@@ -137,7 +137,7 @@ def ended_badly(
 ) -> Explanation | None:
     """Explain how a container ended, if it ended badly."""
     # Over 60 lines: one case for each way in which a container ends.
-    ended = container.state.terminated or container.last_state.terminated
+    ended = container.last_end
     if ended is None:
         return None
     words = brief(termination_text(ended.message))
