@@ -7,7 +7,7 @@ import pytest
 
 from cli import builders
 from cli.builders import ended, event, running, waiting
-from traincrew.cli.display.objects import Event, Job, decode
+from traincrew.cli.display.objects import Event, Job
 from traincrew.cli.display.text import moment
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.model import JobView, summary
@@ -23,17 +23,7 @@ SPEC = {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
 
 
 def job(spec: Any = None, **status: Any) -> Job:
-    return decode(
-        {
-            "kind": "ChainerJob",
-            "metadata": {"name": "digits", "namespace": "default", "creationTimestamp": CREATED},
-            "spec": {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
-            if spec is None
-            else spec,
-            "status": status,
-        },
-        Job,
-    )
+    return builders.job(spec=SPEC if spec is None else spec, created=CREATED, **status)
 
 
 def member(name: str, role: str, *states: dict[str, Any], rank: int = 0, created: int = 0,
