@@ -108,8 +108,10 @@ def by_role(
     if kind is not None:
         found = {name: Role(desired, []) for name, desired in kind.roles(job.spec).items()}
         for one in pods:
-            place = place_of(kind, one.pod)
-            found.setdefault(place.role, Role(0, [])).pods.append((place, one))
+            place = kind.place(one.pod.metadata.labels)
+            if place.role not in found:
+                found[place.role] = Role(0, [])
+            found[place.role].pods.append((place, one))
         return found
     uid, beginning = job.metadata.uid, f"{job.metadata.name}-"
     found = {}

@@ -267,7 +267,8 @@ class TerminalView:
 
     def pods_of(self, job: JobRecord) -> list[PodRecord]:
         """Return the pods of a job, in the order in which they appeared."""
-        return [record for record in self.pods.values() if self._root(record.pod) == job.uid]
+        uid = job.uid
+        return [one for one in self.pods.values() if self._root(one.known.pod) == uid]
 
     def _root(self, pod: Pod) -> str:
         uid, owner = pod.metadata.uid, controller_of(pod)
