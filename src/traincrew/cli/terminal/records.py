@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.cli.display.quiet import Output
 from traincrew.cli.display.states import GONE, PHASES
 from traincrew.cli.jobview.jobstate import UNSEEN, job_state
-from traincrew.cli.jobview.pods import known
 
 if TYPE_CHECKING:
     from collections import deque
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.podstates import PodState
     from traincrew.cli.display.states import Sign
     from traincrew.cli.jobview.failures import Failure
+    from traincrew.cli.jobview.pods import KnownPod
 
 
 class Outcome(NamedTuple):
@@ -29,8 +29,8 @@ class Outcome(NamedTuple):
 class PodRecord:
     """One pod, kept when it is deleted."""
 
-    def __init__(self, pod: Pod, now: float) -> None:
-        self.known = known(pod)
+    def __init__(self, known: KnownPod, now: float) -> None:
+        self.known = known
         self.first_seen = now
         self.announced = ("", "")
         """What a line has said of it last."""

@@ -42,6 +42,7 @@ More than are shown, because a launcher's report may follow the program's own ou
 # The kubelet's second event about a waiting container; the first one contains the reason.
 _UNSPECIFIC = re.compile(r"Error: \w+")
 _WAITING = {"Created", "Pending"}
+"""Phases of which only the message is worth a line."""
 
 
 class TerminalView:
@@ -154,10 +155,11 @@ class TerminalView:
         """Record a new state of a pod."""
         uid = pod.metadata.uid
         record = self.pods.get(uid)
+        seen = known(pod, record.known if record is not None else None, gone=deleted)
         if record is None:
-            record = self.pods[uid] = PodRecord(pod, now)
+            record = self.pods[uid] = PodRecord(seen, now)
+        record.known = seen
         leaving = deleted or pod.metadata.deletion_timestamp is not None
-        record.known = known(pod, record.known, gone=deleted)
         if deleted:
             return []
         restarts, state = pod.status.restarts, record.state

@@ -2,7 +2,7 @@
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
 import { DOTS, state } from "./states.js";
-import { DELETED, SELF_EVIDENT } from "./shared.js";
+import { DELETED, SELF_EVIDENT, WORDS } from "./shared.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
@@ -21,7 +21,7 @@ const HIGHEST = 99;
 const SVG = "http://www.w3.org/2000/svg";
 /** The states of pods that a row tells apart, in their order, each with its tone and word. */
 const PODS = /** @type {[keyof PodCounts, import("./shared.js").Tone, string][]} */ ([
-  ["ready", "run", "running"], ["finished", "good", "finished"], ["failed", "bad", "failed"], ["waiting", "wait", "not ready"],
+  ["ready", "run", WORDS.running], ["finished", "good", WORDS.finished], ["failed", "bad", WORDS.failed], ["waiting", "wait", "not ready"],
 ]);
 
 /**

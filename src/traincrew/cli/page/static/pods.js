@@ -3,7 +3,7 @@
 import { arrange, count, element, throttled } from "./format.js";
 import { BEHIND, byPlace, labelOf, RESTARTED, restartsOf } from "./rows.js";
 import { state } from "./states.js";
-import { LEVELS } from "./shared.js";
+import { LEVELS, WORDS } from "./shared.js";
 import { VisibleRows } from "./visible.js";
 
 /**
@@ -162,7 +162,7 @@ function isIn({ pod }, name) {
  * @param {import("./rows.js").Pod} pod
  */
 function wordsOf(pod) {
-  const notReady = pod.state === "running" && !pod.ready ? "not ready" : "";
+  const notReady = pod.state === WORDS.running && !pod.ready ? "not ready" : "";
   return [pod.state, pod.behind && BEHIND, notReady, restartsOf(pod)].filter(Boolean).join(", ");
 }
 

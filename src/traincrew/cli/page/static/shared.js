@@ -8,6 +8,8 @@ export const SIGNS = /** @type {Record<Tone, string>} */ ({ bad: "âœ•", wait: "â
 export const DELETED = "Deleted";
 /** Phases that need no reason. */
 export const SELF_EVIDENT = new Set(["Running", "Succeeded", "Complete"]);
+/** What the states of pods are called. */
+export const WORDS = { unschedulable: "waiting for a node", starting: "starting", running: "running", finished: "finished", failed: "failed", stopped: "stopped" };
 /** How soon somebody should look at a pod, the smallest first. */
 export const LEVELS = { explains: -1, failed: 0, behind: 1, starting: 2, restarted: 3, stopped: 4, not_ready: 5, healthy: 6, gone: 7 };
 /** What programs count their steps by, the finest first. */
