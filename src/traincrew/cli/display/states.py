@@ -69,13 +69,13 @@ PHASES = {
     for state in (
         State("Failed", BAD, "it will not run again"),
         State(NOT_SEEN, WAIT, "no operator has seen it yet"),
-        State("Creating", WAIT, "the same of an MxJob: not all of its pods run yet"),
+        State("Creating", WAIT, "the same, as some kinds call it: not all of its pods run yet"),
         State("Created", WAIT, "it waits for what its message names"),
         State("Restarting", AGAIN, "it ran, and a pod is restarted or created again"),
         State("Running", RUN, "its pods run"),
         State("Suspended", HELD, "it has no pods until somebody, or a queue, resumes it"),
         State("Succeeded", GOOD, "its program has succeeded"),
-        State("Done", PLAIN, "an MxJob has ended: it is marked as succeeded or failed"),
+        State("Done", PLAIN, "it has ended, as some kinds call it: marked as succeeded or failed"),
         State(GONE, PLAIN, "it is gone; only the page and a command that watched it show it"),
     )
 }

@@ -43,7 +43,7 @@ class JobState(NamedTuple):
 
     @property
     def sign(self) -> Sign:
-        """How it is marked: by its end, because an MxJob that is done may have failed."""
+        """How it is marked: by its end, because some kinds call both ends ``Done``."""
         return states.phase(self.end or self.phase or states.NOT_SEEN).sign
 
 

@@ -224,7 +224,7 @@ class List {
     const shown = [...this.rows.values()], jobs = shown.map(({ job }) => job);
     const phases = counted(shown.map(({ phase }) => phase));
     if (this.choice.phase && !phases.has(this.choice.phase)) phases.set(this.choice.phase, 0);
-    /** @type {Map<string, Tone>} of each phase; an MxJob that is done may have failed or not */
+    /** @type {Map<string, Tone>} of each phase; some kinds call both ends the same */
     const tones = new Map();
     for (const { phase, sign } of shown) tones.set(phase, (tones.get(phase) ?? sign) === sign ? sign : "plain");
     const placeOf = (/** @type {string} */ phase) => ORDER.indexOf(tones.get(phase) ?? "plain");
