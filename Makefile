@@ -68,13 +68,14 @@ bench: setup ## Benchmarks, each beside its reference
 lock: $(VENV)/.run ## Renew all requirements with their hashes (requirements/, images/, environments)
 	$(BIN)/python hack/lock.py
 
-manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field reference from the types
+manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/, the field reference and the table of states
 	$(BIN)/traincrew manifests --directory deploy
 	$(BIN)/traincrew manifests --format kustomize --directory config
 	for chart in traincrew mx-job-operator-chart mx_job kube-openmpi; do \
 	  $(BIN)/traincrew manifests --format helm --chart $$chart --directory charts/$$chart || exit 1; \
 	done
 	$(BIN)/python hack/reference.py
+	$(BIN)/python hack/shared.py
 
 suites-built: setup ## Build the programs and images that the suites need (PART=turn: those of CI)
 	$(BIN)/python -m suites build $(if $(PART),--part $(PART))

@@ -13,8 +13,8 @@ import time
 from typing import Any
 from unittest import mock
 
-from traincrew.cli.display.block import block
 from traincrew.cli.display.objects import Job, Pod, decode
+from traincrew.cli.terminal.block import block
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.plan.elasticjob.children import Place, labels

@@ -144,7 +144,7 @@ def test_the_block_has_roles_and_what_the_program_reports(
     terminals.append(terminal)
     lines = terminal.read_until("43%", head)
     first, second = lines[-2:]
-    assert first.split()[:2] == ["digits", "Running"]
+    assert first.split()[:3] == ["digits", "▶", "Running"]
     assert first.endswith(head)
     left = next(word for word in second.split("  ") if word.endswith(" left"))
     assert second == row.replace("LEFT", left)

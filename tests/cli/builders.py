@@ -11,20 +11,26 @@ def owner(kind: str, name: str) -> dict[str, Any]:
 
 def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name: str = "digits",
         kind: str = "ChainerJob", message: str = "", progress: Any = None,
-        spec: dict[str, Any] | None = None, version: str = "") -> Job:  # fmt: skip
+        spec: dict[str, Any] | None = None, version: str = "", created: str = "",
+        **status: Any) -> Job:  # fmt: skip
     document: dict[str, Any] = {
         "kind": kind,
         "apiVersion": version,
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "creationTimestamp": created,
+        },
         "spec": spec or {},
-        "status": {"phase": phase, "message": message, "conditions": conditions or []},
+        "status": {"phase": phase, "message": message, "conditions": conditions or [], **status},
     }
     if progress is not None:
         document["status"]["progress"] = progress
     return decode(document, Job)
 
 
-def condition(type_: str, *, status: str = "True", reason: str = "", message: str = "") -> Any:
+def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Any:
     return {"type": type_, "status": status, "reason": reason, "message": message}
 
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
-from traincrew.cli.display.metrics import MetricReader
 from traincrew.cli.errors import BadInput
 from traincrew.local.background import BackgroundLoop
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord, PodRecord
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.display.metrics import Reading
     from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.terminal.records import JobRecord, PodRecord
+    from traincrew.cli.terminal.view import TerminalView
     from traincrew.engine.client import Client
 
 __all__ = ["JobOutcome", "Outcome", "PodOutcome", "run"]
@@ -196,7 +196,6 @@ class _Recorder:
         self._view: TerminalView
         self._started = time.monotonic()
         self._lines: dict[str, dict[str, list[str]]] = defaultdict(dict)
-        self._readers: dict[tuple[str, str], MetricReader] = {}
         self._metrics: dict[str, list[tuple[float, float]]] = {}
         self._statuses: dict[tuple[str, str, str], dict[str, Any]] = {}
 
@@ -205,13 +204,11 @@ class _Recorder:
         self._view = view
         view.on_line = self._take
 
-    def _take(self, pod: str, container: str, text: str) -> None:
+    def _take(self, pod: str, container: str, text: str, reading: Reading | None) -> None:
         lines = self._lines[pod].setdefault(container, [])
         lines.append(text)
         if len(lines) > MOST_LINES:
             del lines[: MOST_LINES // 10]
-        reader = self._readers.setdefault((pod, container), MetricReader())
-        reading = reader.read(text)
         if reading is not None:
             at = time.monotonic() - self._started
             for name, value in reading.metrics.items():
@@ -253,7 +250,7 @@ class _Recorder:
             name=record.name,
             succeeded=outcome is not None and outcome.succeeded,
             phase=record.phase,
-            reason=outcome.reason if outcome is not None else record.message,
+            reason=outcome.reason if outcome is not None else record.state.message,
             status=self._statuses.get((record.kind, record.namespace, record.name), {}),
         )
 

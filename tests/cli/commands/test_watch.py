@@ -18,6 +18,7 @@ from cli.anycluster import (
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.watching.target import Target
 from traincrew.cli.watching.watch import watch
+from traincrew.engine.resources import EVENTS
 from traincrew.local.apiserver.http.faults import Fault, refuse
 
 __all__ = ["commands", "embedded", "own_home"]
@@ -124,3 +125,29 @@ async def test_a_connection_that_breaks_is_reported_once_and_retried(
     output = capsys.readouterr().out
     assert output.count("the cluster does not answer; trying again: the server is away") == 1
     assert output.count("the cluster answers again") == 1
+
+
+async def test_events_about_an_earlier_job_of_the_name_are_not_shown(
+    commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = commands.cluster
+    await cluster.start_operator()
+    created = await cluster.create(job("digits"))
+    for number, uid in enumerate((created["metadata"]["uid"], "of-an-earlier-one")):
+        about = {"kind": "ChainerJob", "namespace": "default", "name": "digits", "uid": uid}
+        event = {
+            "metadata": {"name": f"digits.{number}", "namespace": "default"},
+            "involvedObject": about,
+            "type": "Warning",
+            "reason": "Trouble",
+            "message": f"trouble {number}",
+        }
+        await cluster.client.create(EVENTS, event, "default")
+    task = asyncio.create_task(watching(commands, "digits"))
+    master = await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+    await cluster.end_pod(master, 0)
+    assert await task == 0
+    output = capsys.readouterr().out
+    assert "warning: chainerjob digits: trouble 0 (Trouble)" in output
+    assert "trouble 1" not in output

@@ -10,7 +10,7 @@ import pytest
 
 from cli.screen import left_on
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.rows import Row
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from traincrew.cli.display.console import Painter
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.rows import cut
 from traincrew.cli.display.text import clean, clock, duration, parse_duration, seconds_between
 

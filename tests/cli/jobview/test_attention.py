@@ -12,6 +12,7 @@ from cli.jobview.test_model import CHAINER, job, member
 from traincrew.cli.display.text import moment
 from traincrew.cli.jobview.attention import Attention, attention
 from traincrew.cli.jobview.model import PodView, summary, view
+from traincrew.cli.jobview.pods import known
 from traincrew.cli.jobview.tables import table
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -33,7 +34,8 @@ def reports(*slowest: tuple[int, str, float]) -> dict[str, Any]:
 
 
 def rows(*pods: Any, **status: Any) -> list[PodView]:
-    return [pod for role in view(CHAINER, job(**status), pods).roles for pod in role.pods]
+    seen = [known(pod) for pod in pods]
+    return [pod for role in view(CHAINER, job(**status), seen).roles for pod in role.pods]
 
 
 def both(**status: Any) -> dict[str, str]:

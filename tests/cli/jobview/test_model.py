@@ -7,9 +7,11 @@ import pytest
 
 from cli import builders
 from cli.builders import ended, event, running, waiting
-from traincrew.cli.display.objects import Event, Job, decode
+from traincrew.cli.display.objects import Event, Job
 from traincrew.cli.display.text import moment
-from traincrew.cli.jobview.model import JobView, summary, view
+from traincrew.cli.jobview import model
+from traincrew.cli.jobview.model import JobView, summary
+from traincrew.cli.jobview.pods import known
 from traincrew.cli.jobview.tables import age
 from traincrew.plan.kinds import KINDS
 
@@ -21,17 +23,7 @@ SPEC = {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
 
 
 def job(spec: Any = None, **status: Any) -> Job:
-    return decode(
-        {
-            "kind": "ChainerJob",
-            "metadata": {"name": "digits", "namespace": "default", "creationTimestamp": CREATED},
-            "spec": {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
-            if spec is None
-            else spec,
-            "status": status,
-        },
-        Job,
-    )
+    return builders.job(spec=SPEC if spec is None else spec, created=CREATED, **status)
 
 
 def member(name: str, role: str, *states: dict[str, Any], rank: int = 0, created: int = 0,
@@ -45,6 +37,10 @@ def member(name: str, role: str, *states: dict[str, Any], rank: int = 0, created
         made.metadata, labels=labels, creation_timestamp=f"2026-01-01T00:00:{created:02}Z"
     )
     return msgspec.structs.replace(made, metadata=meta)
+
+
+def view(kind: Any, job: Job, pods: Any, *around: Any) -> JobView:
+    return model.view(kind, job, [known(pod) for pod in pods], *around)
 
 
 def test_roles_ranks_and_attempts() -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from traincrew.cli.commands.list import _fitting
+from traincrew.cli.display.states import phase as phase_of
 from traincrew.cli.jobview.model import JobSummary
 from traincrew.cli.jobview.tables import table
 
@@ -59,6 +60,16 @@ def test_at_40_columns_the_least_important_columns_are_left_out() -> None:
         "digits-mn  Running",
         "imagenet   Created",
         "mnist      Succeeded",
+    ]
+
+
+def test_phases_are_marked_on_a_terminal() -> None:
+    phases = [phase_of(job.phase).sign.before(job.phase) for job in JOBS]
+    assert _fitting(JOBS, NOW, 27, namespaces=False, phases=phases) == [
+        "NAME       PHASE",
+        "digits-mn  ▶ Running",
+        "imagenet   ◌ Created",
+        "mnist      ✓ Succeeded",
     ]
 
 

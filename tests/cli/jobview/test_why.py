@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from cli import builders
+from cli.builders import condition
 from traincrew.cli.display.objects import Event, Job, Pod, Progress, Workload, decode
 from traincrew.cli.display.quiet import Output
 from traincrew.cli.jobview.objects import Node, Quota
@@ -17,10 +19,6 @@ NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 CREATED = "2026-01-01T00:00:00Z"
 POD = "digits-master-x"
 GPU = "nvidia.com/gpu"
-
-
-def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Any:
-    return {"type": type_, "status": status, "reason": reason, "message": message}
 
 
 SEEN = condition("Created", reason="ChainerJobCreated")
@@ -106,16 +104,7 @@ def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> P
 
 
 def event(reason: str, message: str, about: str = POD, kind: str = "Pod") -> Event:
-    return decode(
-        {
-            "metadata": {"name": "e", "uid": "e"},
-            "involvedObject": {"kind": kind, "name": about, "namespace": "train"},
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-        },
-        Event,
-    )
+    return builders.event(message, reason=reason, about=(kind, about))
 
 
 def why(found: Job, *pods: Pod, events: Any = (), children: Any = (), **more: Any) -> Explanation:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.builders import job
+from cli.builders import condition, ended, job, pod
 from cli.page.test_logs import Client, until
 from traincrew.cli.display.objects import Pod, decode
+from traincrew.cli.jobview.attention import Attention
 from traincrew.cli.page.jobfeed import JobFeed
 from traincrew.cli.watching.kinds import ALL
 
@@ -37,4 +38,19 @@ async def test_another_attempt_of_a_place_is_marked_once() -> None:
     feed._job_changed(None, job("Running", message="still"))
     await until(lambda: feed.version > version)
     assert feed.recorder.marks == [mark]
+    await feed.logs.stop()
+
+
+async def test_a_pod_that_was_deleted_still_explains_the_failure() -> None:
+    served = next(one for one in ALL if one.resource.kind == "ChainerJob")
+    feed = JobFeed(Client(), served, "default", "digits")  # type: ignore[arg-type]
+    feed._job_changed(None, job("Failed", conditions=[condition("Failed")]))
+    failed = pod("digits-master-x", "Failed", ended(3), role="master")
+    leaving = pod("digits-master-x", "Failed", ended(3), role="master", deleting=True)
+    feed._pod_changed(None, failed)
+    feed._pod_changed(failed, leaving)
+    feed._pod_changed(leaving, None)
+    await until(lambda: len(feed.rows) == 1)
+    ((_, row),) = feed.rows.values()
+    assert (row.pod.state, row.level) == ("deleted", Attention.EXPLAINS)
     await feed.logs.stop()

@@ -15,6 +15,7 @@ from traincrew.cli.page.trends import HIGHEST, MOST_POINTS, Course, Trend, Trend
 from traincrew.cli.watching.kinds import ALL
 
 CHAINER = next(served.kind for served in ALL if served.resource.kind == "ChainerJob")
+MX = next(served.kind for served in ALL if served.resource.kind == "MxJob")
 MOST_BYTES = 2048
 """Of one job of a list: 1,000 jobs are two megabytes at most."""
 
@@ -35,6 +36,14 @@ MOST_BYTES = 2048
 )
 def test_pods_by_state(statuses: Any, desired: int, ended: bool, counts: PodCounts) -> None:
     assert pod_counts(statuses, desired, ended=ended) == counts
+
+
+@pytest.mark.parametrize(("end", "sign"), [("Succeeded", "good"), ("Failed", "bad")])
+def test_an_mxjob_that_is_done_is_marked_by_its_end(end: str, sign: str) -> None:
+    document = job("digits")
+    condition = {"type": end, "status": "True", "reason": "x"}
+    document["status"] = {"phase": "Done", "conditions": [condition]}
+    assert row_of(MX, decode(document, Job), None).sign == sign
 
 
 def test_a_row_is_small_whatever_its_job_says() -> None:

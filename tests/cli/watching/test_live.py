@@ -10,7 +10,7 @@ import pytest
 
 from cli.builders import condition, job, pod, running
 from cli.screen import left_on
-from traincrew.cli.display.block import block
+from traincrew.cli.terminal.block import block
 from traincrew.cli.watching import live as live_module
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
@@ -79,17 +79,17 @@ async def test_quick_changes_derive_the_block_once_and_the_last_one_is_shown(
     monkeypatch.setattr(live_module, "STATUS_EVERY_SECONDS", NEVER)
     shown = Shown(monkeypatch)
     finished = asyncio.create_task(shown.live.until_finished())
-    await shown.until(lambda lines: lines[-1].startswith("wide  Running"))
+    await shown.until(lambda lines: lines[-1].startswith("wide  ▶ Running"))
     shown.pods(100)
     # The lines are written at once, and the block stays below them.
     await shown.until(lambda lines: lines[-2].endswith("wide-worker-99: running"))
-    assert shown.lines()[-1].startswith("wide  Running")
+    assert shown.lines()[-1].startswith("wide  ▶ Running")
     assert shown.derived == 1
 
     shown.job("Succeeded")
     await finished
     assert shown.derived == 2
-    await shown.until(lambda lines: lines[-1].startswith("wide  Succeeded"))
+    await shown.until(lambda lines: lines[-1].startswith("wide  ✓ Succeeded"))
     assert shown.lines()[-1].endswith("Worker 100/200")
     assert shown.lines()[-2].endswith("wide: Succeeded")
     end = await shown.end()

@@ -64,15 +64,14 @@ def images_command() -> None:
 @_catalogs
 def list_images(catalogs: tuple[Path, ...]) -> None:
     """List the environments, and whether they are built."""
+    from traincrew.cli.display.rows import aligned
+
     store = _store(catalogs)
     rows = [("ENVIRONMENT", "PYTHON", "READY", "IMAGES")]
     for status in store.environments():
         ready = "yes" if status.is_ready else "on demand" if status.path else "missing"
         rows.append((status.name, status.python or "-", ready, ", ".join(status.images) or "-"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)]
-        click.echo("  ".join([*cells, row[3]]))
+    click.echo("\n".join(aligned(rows)))
     click.echo(f"\nBuilt environments are in {store.cache}", err=True)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from traincrew.cli.display.states import Sign
     from traincrew.cli.jobview.model import JobSummary
     from traincrew.cli.watching.target import Target
 
@@ -43,6 +44,7 @@ def list_command(
 
     from msgspec import to_builtins
 
+    from traincrew.cli.display.console import has_signs
     from traincrew.cli.display.folding import columns_of, say
     from traincrew.cli.jobview.tables import table
     from traincrew.cli.watching.target import choose
@@ -53,7 +55,8 @@ def list_command(
     if target.doubt:
         say(f"traincrew: {target.name}; {target.doubt}")
     where = None if everywhere else namespace or target.config.namespace
-    found, absent, refusals = asyncio.run(_list(target, where))
+    listed, absent, refusals = asyncio.run(_list(target, where))
+    found = [job for job, _ in listed]
     if output == "json":
         document = {
             "cluster": target.name,
@@ -68,7 +71,14 @@ def list_command(
         if columns is None:
             lines = list(table(found, now, namespaces=where is None))
         else:
-            lines = _fitting(found, now, columns, namespaces=where is None)
+            plain = not has_signs(sys.stdout)
+            lines = _fitting(
+                found,
+                now,
+                columns,
+                namespaces=where is None,
+                phases=[sign.before(job.phase, plain=plain) for job, sign in listed],
+            )
         click.echo("\n".join(lines))
     elif not refusals:
         place = f"in namespace {where}" if where else "in any namespace"
@@ -78,14 +88,19 @@ def list_command(
 
 
 def _fitting(
-    jobs: Sequence[JobSummary], now: datetime, columns: int, *, namespaces: bool
+    jobs: Sequence[JobSummary],
+    now: datetime,
+    columns: int,
+    *,
+    namespaces: bool,
+    phases: Sequence[str] = (),
 ) -> list[str]:
     """Return a table for a terminal: narrow ones get fewer columns; only reasons are shortened."""
     from traincrew.cli.display.rows import cut
     from traincrew.cli.jobview.tables import left_out, table
 
     for without in left_out(jobs):
-        header, *rows = table(jobs, now, namespaces=namespaces, without=without)
+        header, *rows = table(jobs, now, namespaces=namespaces, without=without, phases=phases)
         if "REASON" not in without:
             rows = [cut(row, max(columns, len(header))) for row in rows]
         if max(map(len, (header, *rows))) <= columns:
@@ -95,8 +110,9 @@ def _fitting(
 
 async def _list(
     target: Target, namespace: str | None
-) -> tuple[list[JobSummary], list[str], list[str]]:
-    """Return the jobs, the kinds that are not installed, and which rights are missing."""
+) -> tuple[list[tuple[JobSummary, Sign]], list[str], list[str]]:
+    """Return the jobs and signs, the kinds that are not installed, and which rights are missing."""
+    from traincrew.cli.jobview.jobstate import job_state
     from traincrew.cli.jobview.model import summary
     from traincrew.cli.watching.kinds import ALL, is_served, jobs, not_installed
     from traincrew.cli.watching.rights import RightMissing
@@ -108,7 +124,8 @@ async def _list(
         for served in ALL:
             try:
                 found += [
-                    summary(served.kind, job) async for job in jobs(client, served, namespace)
+                    (summary(served.kind, job), job_state(job).sign)
+                    async for job in jobs(client, served, namespace)
                 ]
             except NotFoundError:
                 absent.append(served)
@@ -119,6 +136,6 @@ async def _list(
                     absent.append(served)
     if len(absent) == len(ALL):
         raise CommandFailed(f"{target.name}: {not_installed(absent)}")
-    found.sort(key=lambda job: (job.namespace, job.name, job.kind))
+    found.sort(key=lambda one: (one[0].namespace, one[0].name, one[0].kind))
     names = [f"{each.resource.plural}.{each.resource.group}" for each in absent]
     return found, names, refusals

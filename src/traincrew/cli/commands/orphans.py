@@ -89,6 +89,8 @@ def _repeat() -> str:
 
 
 def _print_table(orphans: tuple[Orphan, ...]) -> None:
+    from traincrew.cli.display.rows import aligned
+
     if not orphans:
         return
     rows: list[tuple[str, ...]] = [("KIND", "NAMESPACE", "NAME", "CREATED", "WHY")]
@@ -96,10 +98,7 @@ def _print_table(orphans: tuple[Orphan, ...]) -> None:
         found = orphan.found
         texts = (found.resource.kind, found.namespace, found.name, found.created, orphan.reason)
         rows.append(tuple(map(plain, texts)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row[:4], widths, strict=True)]
-        click.echo("  ".join([*cells, row[4]]))
+    click.echo("\n".join(aligned(rows)))
 
 
 async def _delete(client: Client, findings: Findings) -> None:

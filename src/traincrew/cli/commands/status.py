@@ -77,6 +77,7 @@ def _report(files: ClusterFiles) -> dict[str, Any]:
 
 
 async def _ask(files: ClusterFiles) -> dict[str, Any]:
+    from traincrew.cli.display.states import NOT_SEEN
     from traincrew.cli.manifest.documents import training_resources
     from traincrew.engine.client import Client
     from traincrew.engine.config import load_config
@@ -95,7 +96,7 @@ async def _ask(files: ClusterFiles) -> dict[str, Any]:
                         "kind": resource.kind,
                         "namespace": job["metadata"]["namespace"],
                         "name": job["metadata"]["name"],
-                        "phase": job.get("status", {}).get("phase") or "Pending",
+                        "phase": job.get("status", {}).get("phase") or NOT_SEEN,
                     }
                     for job in (await client.list(resource))["items"]
                 ]

@@ -1,4 +1,4 @@
-"""Output for users: typed views of pods and jobs, the lines that describe them, and the console.
+"""Output for users: typed views of pods and jobs, words, signs, and the console.
 
-The state of a run is converted to lines here; nothing here communicates with a cluster.
+Nothing here knows what is shown of a job, or communicates with a cluster.
 """

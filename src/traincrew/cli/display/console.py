@@ -18,15 +18,16 @@ import threading
 from typing import TYPE_CHECKING, TextIO
 
 from traincrew.cli.display.folding import folded
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.rows import EMPTY, FULL, Row, drawn
 from traincrew.cli.display.safe import shown, unguarded
+from traincrew.cli.display.states import SIGNS
 from traincrew.cli.display.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from traincrew.cli.display.text import Tone
+    from traincrew.cli.display.states import Tone
 
 WIDEST_SOURCE = 40
 NARROW_COLUMNS = 100
@@ -113,7 +114,7 @@ class Console:
         self._rows: tuple[Row, ...] = ()
         self._drawn = 0
         """Number of rows on the screen."""
-        self._plain = not _has_blocks(self._stream)
+        self._plain = not has_signs(self._stream)
         self.broken = False
         self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="console", daemon=True)
@@ -197,10 +198,12 @@ class Console:
                     self._on_broken()
 
 
-def _has_blocks(stream: TextIO) -> bool:
-    """Return whether the encoding of a stream has the characters of a progress bar."""
+def has_signs(stream: TextIO) -> bool:
+    """Return whether the encoding of a stream has the characters of progress bars and signs."""
     try:
-        (FULL + EMPTY).encode(getattr(stream, "encoding", None) or "utf-8")
+        "".join((FULL, EMPTY, *(sign.character for sign in SIGNS))).encode(
+            getattr(stream, "encoding", None) or "utf-8"
+        )
     except (UnicodeEncodeError, LookupError):
         return False
     return True

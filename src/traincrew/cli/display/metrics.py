@@ -27,10 +27,12 @@ LONGEST_NAME = 64
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _ONE_NUMBER = re.compile(_NUMBER)
-COUNTERS = frozenset(
-    ("epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "batch", "total_steps")
-)
-"""Names of metrics that count steps, and do not measure the model."""
+STEPS = (
+    "step", "steps", "iteration", "iterations", "iter", "total_steps", "epoch", "epochs",
+)  # fmt: skip
+"""What programs count their steps by, the finest first."""
+COUNTERS = frozenset((*STEPS, "batch"))
+"""Names of metrics that count, and do not measure the model; each epoch counts batches anew."""
 # `epoch 3/20`, `Epoch [3/20]`, `step: 100 of 1000`
 _COUNT = re.compile(
     r"\b(epoch|step|iteration|iter)s?\b[ :=]{0,4}\[?(\d{1,12})\]? ?(?:/|of) ?\[?(\d{1,12})\]?",

@@ -88,6 +88,11 @@ class PodStatus(Conditions, frozen=True, gc=False, kw_only=True):
     container_statuses: list[ContainerStatus] = field(default_factory=list)
     init_container_statuses: list[ContainerStatus] = field(default_factory=list)
 
+    def container(self, name: str) -> ContainerStatus | None:
+        """Return the state of a container, also of an init container."""
+        everything = (*self.container_statuses, *self.init_container_statuses)
+        return next((one for one in everything if one.name == name), None)
+
     @property
     def ended(self) -> bool:
         """Whether its containers have ended and are not started again."""

@@ -1,13 +1,18 @@
-"""Rows of the block at the bottom of a terminal: what is left out where they do not fit.
+"""Rows of tables, and of the block at the bottom of a terminal: what is left out there.
 
-Knows widths and no job: `traincrew.cli.display.block` says what the rows are about, and
+Knows widths and no job: `traincrew.cli.terminal.block` says what the rows are about, and
 `traincrew.cli.display.console` draws them as wide as the terminal is at that moment.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traincrew.cli.display.states import Sign
 
 GAP = "  "
 SHORTEST_NAME = 8
@@ -25,12 +30,14 @@ class Row(NamedTuple):
         words: The last of them are left out if not all fit.
         endings: Ways to say the last word, from the longest one; the first that fits is shown.
         done: A fraction, drawn as a progress bar in place of the name; None for no bar.
+        sign: Stands before the first word.
     """
 
     name: str = ""
     words: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
     done: float | None = None
+    sign: Sign | None = None
 
 
 def width_of(text: str) -> int:
@@ -54,14 +61,26 @@ def cut(text: str, columns: int) -> str:
     return text
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: each column is as wide as its longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        GAP.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def drawn(row: Row, columns: int, *, plain: bool = False) -> str:
     """Return the text of a row.
 
     Args:
         row: The row.
         columns: Its greatest width.
-        plain: Draw the bar with characters of ASCII.
+        plain: Draw bar and sign with characters of ASCII.
     """
+    if row.sign is not None:
+        first = row.sign.before(row.words[0], plain=plain)
+        row = row._replace(words=(first, *row.words[1:]))
     if row.done is None:
         wanted = sum(len(GAP) + width_of(word) for word in row.words)
         text = cut(row.name, max(columns - wanted, min(SHORTEST_NAME, columns)))

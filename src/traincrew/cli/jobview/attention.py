@@ -1,4 +1,4 @@
-"""Which pods of a job somebody should look at first.
+"""Which pods of a job somebody should look at first, and how each is marked.
 
 Pure, as the rest of the model. A page or a table orders rows by it; nothing else decides that.
 """
@@ -8,10 +8,18 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display import states
+
 if TYPE_CHECKING:
+    from traincrew.cli.display.states import Sign
     from traincrew.cli.jobview.model import PodView
 
-__all__ = ["Attention", "attention"]
+__all__ = ["Attention", "attention", "sign_of"]
+
+_BY_WORD = {state.word: state.sign for state in states.POD_STATES}
+_BY_TONE: dict[str, Sign] = {
+    sign.tone: sign for sign in (states.RUN, states.BAD, states.WAIT, states.PLAIN)
+}
 
 
 class Attention(IntEnum):
@@ -53,3 +61,10 @@ def attention(pod: PodView, *, gone: bool = False, explains: bool = False) -> At
     if pod.tone == "plain":
         return Attention.STOPPED
     return Attention.HEALTHY if pod.ready else Attention.NOT_READY
+
+
+def sign_of(pod: PodView) -> Sign:
+    """Return the sign of a pod. One that only runs is not well if the other ranks wait for it."""
+    if pod.behind and pod.state == states.RUNNING.word:
+        return states.BEHIND.sign
+    return _BY_WORD.get(pod.state) or _BY_TONE[pod.tone]

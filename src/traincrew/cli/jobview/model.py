@@ -5,22 +5,24 @@ All texts are printable: a program, a message of an event or a name cannot chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.programs import program
-from traincrew.cli.display.records import Warned
-from traincrew.cli.display.text import one_line, pod_state
+from traincrew.cli.display.states import DELETED, NOT_SEEN
+from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
+from traincrew.cli.jobview.events import Warned, event_filter, warnings_about
+from traincrew.cli.jobview.jobstate import job_state, pods_in
+from traincrew.cli.jobview.pods import by_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
-    from traincrew.engine.objects import HasMetadata
-    from traincrew.plan.shared.kind import PlannedKind, PodPlace
+    from traincrew.cli.display.objects import Event, Job, Ranks, Workload
+    from traincrew.cli.jobview.pods import KnownPod
+    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = [
     "Condition",
@@ -31,14 +33,9 @@ __all__ = [
     "RanksView",
     "Reported",
     "RoleView",
-    "Warned",
     "summary",
     "view",
 ]
-
-WARNINGS_KEPT = 50
-PENDING = "Pending"
-"""Phase of a job that no operator has seen yet."""
 
 
 class Plain(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +50,7 @@ class JobSummary(Plain, frozen=True, kw_only=True):
         api_version: Group and version.
         namespace: Its namespace.
         name: Its name.
-        phase: Its phase; `PENDING` while no operator has seen it.
+        phase: Its phase; ``Pending`` while no operator has seen it.
         ready: Number of ready pods.
         desired: Number of pods that its spec asks for.
         restarts: Number of restarts of its pods and containers.
@@ -105,7 +102,7 @@ class PodView(Plain, frozen=True, kw_only=True):
         rank: Its number within the role, from 0.
         attempt: 1 for the first pod of this place that still exists, 2 for the next one.
         node: Name of its node, if it has one.
-        state: Its state in a few plain words (`traincrew.cli.display.text.pod_state`).
+        state: Its state in a few plain words (`traincrew.cli.display.podstates.pod_state`).
         detail: The reason as reported by the cluster, or empty.
         tone: ``good``, ``busy``, ``bad`` or ``plain``.
         ready: Whether it is ready.
@@ -198,14 +195,14 @@ class JobView(Plain, frozen=True, kw_only=True):
 def summary(kind: PlannedKind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
-    stalled = status.false("Progressing")
+    state = job_state(job)
     return JobSummary(
         kind=kind.definition.kind,
         api_version=kind.definition.api_version,
         namespace=metadata.namespace,
         name=metadata.name,
-        phase=one_line(status.phase) or PENDING,
-        ready=_ready(status.replica_statuses),
+        phase=state.phase or NOT_SEEN,
+        ready=pods_in(status.replica_statuses, "ready"),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,
         percentage=None if progress is None else progress.percentage,
@@ -213,23 +210,16 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         created_at=metadata.creation_timestamp,
         started_at=status.start_time,
         ended_at=status.completion_time,
-        reason=one_line(status.reason),
-        message=one_line(status.message),
-        warning="" if stalled is None else one_line(f"{stalled.reason}: {stalled.message}"),
+        reason=state.reason,
+        message=state.message,
+        warning=state.warning,
     )
-
-
-def _ready(counts: Any) -> int:
-    """Return the number of ready pods in ``status.replicaStatuses``, a mapping or a list."""
-    roles = counts.values() if isinstance(counts, dict) else counts or ()
-    ready = [one.get("ready") for one in roles if isinstance(one, dict)]
-    return sum(count for count in ready if isinstance(count, int))
 
 
 def view(
     kind: PlannedKind,
     job: Job,
-    pods: Sequence[Pod],
+    pods: Sequence[KnownPod],
     events: Iterable[Event] = (),
     children: Iterable[Workload] = (),
 ) -> JobView:
@@ -238,7 +228,7 @@ def view(
     Args:
         kind: Its kind.
         job: The job.
-        pods: Its pods, in any order.
+        pods: Its pods, in any order, those that are gone as far as somebody remembers them.
         events: Events of its namespace; those about others are left out.
         children: Its Jobs and StatefulSets, as far as they are known.
     """
@@ -258,7 +248,7 @@ def view(
         progress=_reported(job),
         conditions=conditions,
         roles=_roles(kind, job, pods),
-        warnings=_warnings(event_filter(job, pods, children), events),
+        warnings=warnings_about(event_filter(job, [one.pod for one in pods], children), events),
     )
 
 
@@ -292,37 +282,31 @@ def _ranks(ranks: Ranks) -> RanksView:
     )
 
 
-def _roles(kind: PlannedKind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
-    desired = kind.roles(job.spec)
-    found: dict[str, list[tuple[PodPlace, Pod]]] = {name: [] for name in desired}
+def _roles(kind: PlannedKind, job: Job, pods: Sequence[KnownPod]) -> tuple[RoleView, ...]:
+    ordered = sorted(pods, key=_age)
     late = behind(job)
-    late_uid = ""
-    for pod in sorted(pods, key=_age):
-        if late is not None and pod.metadata.name == late.pod:
-            late_uid = pod.metadata.uid  # of those of this name, the newest
-        place = place_of(kind, pod)
-        found.setdefault(place.role, []).append((place, pod))
+    # Of those of this name, the newest.
+    named = [one for one in ordered if late is not None and one.pod.metadata.name == late.pod]
     roles = []
-    for name, members in found.items():
+    for name, role in by_role(kind, job, ordered).items():
         attempts: dict[int, int] = {}
         views = []
-        for place, pod in members:
+        for place, one in role.pods:
             attempts[place.rank] = attempts.get(place.rank, 0) + 1
-            words = late.words if late is not None and pod.metadata.uid == late_uid else ""
-            views.append(_pod(pod, place.rank, attempts[place.rank], words))
+            words = late.words if late is not None and named and one is named[-1] else ""
+            views.append(_pod(one, place.rank, attempts[place.rank], words))
         views.sort(key=lambda one: (one.rank, one.attempt))
         ready = sum(one.ready for one in views)
-        role = RoleView(name=name, desired=desired.get(name, 0), ready=ready, pods=tuple(views))
-        roles.append(role)
+        roles.append(RoleView(name=name, desired=role.desired, ready=ready, pods=tuple(views)))
     return tuple(roles)
 
 
-def _age(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp, pod.metadata.name
+def _age(one: KnownPod) -> tuple[str, str]:
+    return one.pod.metadata.creation_timestamp, one.pod.metadata.name
 
 
-def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
-    state, status = pod_state(pod), pod.status
+def _pod(one: KnownPod, rank: int, attempt: int, words: str) -> PodView:
+    pod, state, status = one.pod, one.state, one.pod.status
     starts, ends = [], []
     own = program(pod)
     for container in status.container_statuses:
@@ -335,7 +319,7 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
     end = own.state.terminated if own is not None else None
     done = [one for one in status.container_statuses if one.state.terminated is not None]
     finished = bool(done) and len(done) == len(pod.spec.containers)
-    return PodView(
+    shown = PodView(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         rank=rank,
@@ -351,43 +335,13 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
         exit_code=end.exit_code if end is not None else None,
         behind=words,
     )
-
-
-class EventFilter(NamedTuple):
-    """The objects that events may be about, by UID, and by kind and name."""
-
-    uids: frozenset[str]
-    names: frozenset[tuple[str, str]]
-
-    def covers(self, event: Event) -> bool:
-        """Return whether an event is about one of the objects."""
-        involved = event.involved_object
-        if involved.uid:
-            return involved.uid in self.uids
-        return (involved.kind, involved.name) in self.names
-
-
-def event_filter(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) -> EventFilter:
-    """Return a job, its pods and its children, to select their events."""
-    objects: list[tuple[str, HasMetadata]] = [(job.kind, job), *(("Pod", pod) for pod in pods)]
-    children = list(children)
-    objects += [(kind, child) for kind in ("Job", "StatefulSet") for child in children]
-    return EventFilter(
-        frozenset(obj.metadata.uid for _, obj in objects),
-        frozenset((kind, obj.metadata.name) for kind, obj in objects),
-    )
-
-
-def _warnings(about: EventFilter, events: Iterable[Event]) -> tuple[Warned, ...]:
-    found: dict[tuple[str, str, str], int] = {}
-    for event in events:
-        if event.type != "Warning" or not about.covers(event):
-            continue
-        name = f"{event.involved_object.kind} {event.involved_object.name}"
-        key = (name, one_line(event.reason), one_line(event.message))
-        found[key] = found.get(key, 0) + (event.count or 1)
-    newest = list(found.items())[-WARNINGS_KEPT:]
-    return tuple(
-        Warned(about=name, reason=reason, message=message, count=count)
-        for (name, reason, message), count in newest
+    if not one.gone:
+        return shown
+    return structs.replace(
+        shown,
+        state=DELETED.word,
+        tone=DELETED.sign.tone,
+        ready=False,
+        detail=shown.state,
+        behind="",
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.text import moment, plain
+from traincrew.cli.display.rows import aligned
+from traincrew.cli.display.states import SELF_EVIDENT
+from traincrew.cli.display.text import moment, plain, seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["age", "left_out", "table"]
 
-_SELF_EVIDENT = {"Running", "Succeeded"}
-
 
 def table(
     jobs: Sequence[JobSummary],
@@ -23,6 +23,7 @@ def table(
     *,
     namespaces: bool,
     without: Container[str] = (),
+    phases: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the lines of a table of jobs.
 
@@ -31,12 +32,13 @@ def table(
         now: The time, for ages.
         namespaces: Whether to have a column of namespaces.
         without: Titles of columns that are left out.
+        phases: Their phases as they are shown; their words by default.
     """
     columns = {
         **({"NAMESPACE": [job.namespace for job in jobs]} if namespaces else {}),
         "KIND": [job.kind for job in jobs],
         "NAME": [job.name for job in jobs],
-        "PHASE": [job.phase for job in jobs],
+        "PHASE": list(phases) or [job.phase for job in jobs],
         "READY": [f"{job.ready}/{job.desired}" for job in jobs],
         "RESTARTS": [str(job.restarts) for job in jobs],
         "AGE": [age(job.created_at, now) for job in jobs],
@@ -46,10 +48,7 @@ def table(
     columns = {
         title: list(map(plain, cells)) for title, cells in columns.items() if title not in without
     }
-    widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
-    for row in [tuple(columns), *zip(*columns.values(), strict=True)]:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+    yield from aligned([tuple(columns), *zip(*columns.values(), strict=True)])
 
 
 def left_out(jobs: Sequence[JobSummary]) -> Iterator[tuple[str, ...]]:
@@ -73,17 +72,16 @@ def _progress(jobs: Sequence[JobSummary]) -> dict[str, list[str]]:
 
 
 def _why(job: JobSummary) -> str:
-    if job.phase in _SELF_EVIDENT:
+    if job.phase in SELF_EVIDENT:
         return job.warning
     return ": ".join(filter(None, (job.reason, job.message)))
 
 
 def age(timestamp: str, now: datetime) -> str:
     """Return how long ago something was, as kubectl's AGE: ``45s``, ``12m``, ``5h``, ``3d``."""
-    then = moment(timestamp)
-    if then is None:
+    if moment(timestamp) is None:
         return "?"
-    seconds = max(0, int((now - then).total_seconds()))
+    seconds = int(seconds_since(timestamp, now))
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * length:
             return f"{seconds // length}{unit}"

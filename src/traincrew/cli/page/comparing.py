@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.cli.display import states
 from traincrew.cli.page.feed import Feed, Message
 from traincrew.cli.page.streams import SeriesCursor
 
@@ -67,6 +68,7 @@ class CompareCursor:
                 "job": number,
                 "exists": job.exists,
                 "phase": None if head is None else head.job.phase,
+                "sign": states.PLAIN.name if head is None else head.sign,
                 "problems": job.problems,
             }
             if state != self._states[number]:

@@ -10,18 +10,22 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from traincrew.cli.display.failures import explaining, failure_of
+from traincrew.cli.display import states
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
-from traincrew.cli.jobview.attention import Attention, attention
+from traincrew.cli.jobview.attention import Attention, attention, sign_of
+from traincrew.cli.jobview.events import event_filter
+from traincrew.cli.jobview.jobstate import job_state
+from traincrew.cli.jobview.pods import KnownPod, explaining, known
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +46,6 @@ MOST_PODS = 3000
 MOST_EVENTS = 300
 REPORTED = "reported"
 """Source of the metrics that the job's status has."""
-_GONE = "deleted"
 
 
 class EventRow(Struct, frozen=True, rename="camel"):
@@ -57,12 +60,13 @@ class EventRow(Struct, frozen=True, rename="camel"):
 
 
 class PodRow(Struct, frozen=True, rename="camel"):
-    """A pod of the page: its model, the role it has, its life, and how soon to look at it."""
+    """A pod of the page: its model, role, life, how soon to look at it, and its sign."""
 
     role: str
     pod: model.PodView
     life: PodHistory
     level: Attention
+    sign: str
 
 
 class RoleCount(Struct, frozen=True):
@@ -77,6 +81,7 @@ class Head(Struct, frozen=True):
     """What is shown of the job itself."""
 
     job: model.JobSummary
+    sign: str
     exists: bool | None
     progress: model.Reported | None
     conditions: tuple[model.Condition, ...]
@@ -85,10 +90,9 @@ class Head(Struct, frozen=True):
     unfollowed: int
 
 
-class _Known(NamedTuple):
-    pod: Pod
+class _Kept(NamedTuple):
+    known: KnownPod
     life: PodHistory
-    gone: bool
 
 
 class JobFeed(Feed):
@@ -136,7 +140,7 @@ class JobFeed(Feed):
         self.logs = JobLogs(client, self.recorder, self._logs_changed)
         self._problems: dict[str, str] = {}
         self._job: Job | None = None
-        self._pods: dict[str, _Known] = {}
+        self._pods: dict[str, _Kept] = {}
         self._desired: int | None = None
         self._phase = ""
         self._reported_at = ""
@@ -204,19 +208,21 @@ class JobFeed(Feed):
         self._due = now + max(DERIVE_SECONDS, (now - began) / DERIVE_SHARE)
 
     def _derive_job(self, job: Job) -> None:
-        view = model.view(self._served.kind, job, [known.pod for known in self._pods.values()])
-        rows, roles, first = {}, [], self._explaining(job)
+        pods = [kept.known for kept in self._pods.values()]
+        view = model.view(self._served.kind, job, pods)
+        failed = job.status.end == "Failed"
+        first = explaining(self._served.kind, job, pods) if failed else None
+        rows = {}
         for role in view.roles:
-            ready = 0
             for pod in role.pods:
-                row = self._row(role.name, pod, explains=pod.uid == first)
-                ready += row.pod.ready
-                known = self.rows.get(pod.uid)
-                if known is None:
+                explains = first is not None and pod.uid == first.pod.metadata.uid
+                row = self._row(role.name, pod, explains=explains)
+                before = self.rows.get(pod.uid)
+                if before is None:
                     self._mark_attempt(role.name, pod)
-                same = known is not None and known[1] == row
-                rows[pod.uid] = known if known is not None and same else (self.version, row)
-            roles.append(RoleCount(role.name, role.desired, ready))
+                same = before is not None and before[1] == row
+                rows[pod.uid] = before if before is not None and same else (self.version, row)
+        roles = [RoleCount(role.name, role.desired, role.ready) for role in view.roles]
         self.rows = rows
         self.head = self._head_of(
             view.job, progress=view.progress, conditions=view.conditions, roles=roles
@@ -233,8 +239,10 @@ class JobFeed(Feed):
         conditions: tuple[model.Condition, ...] = (),
         roles: Sequence[RoleCount] = (),
     ) -> Head:
+        state = job_state(self._job) if self.exists and self._job is not None else None
         return Head(
             job=job,
+            sign=(state.sign if state is not None else states.PHASES[states.GONE].sign).name,
             exists=self.exists,
             progress=progress,
             conditions=conditions,
@@ -243,25 +251,14 @@ class JobFeed(Feed):
             unfollowed=self.logs.unfollowed,
         )
 
-    def _explaining(self, job: Job) -> str | None:
-        """Return the UID of the pod that explains why the job has failed, if it has."""
-        if job.status.end != "Failed":
-            return None
-        pods = [(uid, known.pod, failure_of(known.pod)) for uid, known in self._pods.items()]
-        return explaining(self._served.kind, job, pods)
-
     def _row(self, role: str, pod: model.PodView, *, explains: bool) -> PodRow:
-        known = self._pods[pod.uid]
-        if known.gone:
-            pod = structs.replace(
-                pod, state=_GONE, tone="plain", ready=False, detail=pod.state, behind=""
-            )
-        level = attention(pod, gone=known.gone, explains=explains)
-        return PodRow(role, pod, known.life, level)
+        kept = self._pods[pod.uid]
+        level = attention(pod, gone=kept.known.gone, explains=explains)
+        return PodRow(role, pod, kept.life, level, sign_of(pod).name)
 
     def _derive_events(self, job: Job) -> list[EventRow]:
-        pods = [known.pod for known in self._pods.values()]
-        about = model.event_filter(job, pods, stored(self._watch.children))
+        pods = [kept.known.pod for kept in self._pods.values()]
+        about = event_filter(job, pods, stored(self._watch.children))
         covered = (event for event in stored(self._watch.events) if about.covers(event))
         newest = heapq.nlargest(MOST_EVENTS, covered, key=lambda event: event.at)
         return [
@@ -317,9 +314,10 @@ class JobFeed(Feed):
         assert pod is not None
         uid = pod.metadata.uid
         before = self._pods.get(uid)
-        gone_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if new is None else None
+        gone_at = format_time(datetime.now(UTC)) if new is None else None
         life = pod_history(pod, before.life if before else None, gone_at)
-        self._pods[uid] = _Known(pod, life, new is None)
+        seen = known(pod, before.known if before else None, gone=new is None)
+        self._pods[uid] = _Kept(seen, life)
         if before is None:
             self._events_stale = True
             if len(self._pods) > MOST_PODS:
@@ -328,7 +326,7 @@ class JobFeed(Feed):
         self._derive_soon()
 
     def _forget_one(self) -> None:
-        gone = next((uid for uid, known in self._pods.items() if known.gone), None)
+        gone = next((uid for uid, kept in self._pods.items() if kept.known.gone), None)
         if gone is not None:
             del self._pods[gone]
             self.logs.forget(gone)

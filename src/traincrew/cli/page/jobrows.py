@@ -6,11 +6,11 @@ of them, and each text is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
+from traincrew.cli.jobview.jobstate import job_state, pods_in
 from traincrew.cli.jobview.model import JobSummary, summary
 
 if TYPE_CHECKING:
@@ -45,12 +45,14 @@ class JobRow(Struct, frozen=True, rename="camel"):
 
     Attributes:
         job: The job; its texts are cut off.
+        sign: Name of the sign of its phase.
         pods: Its pods.
         trend: The course of its main metric, as far as it was seen; None without one.
         deleted_at: When it was seen that the job was deleted (RFC 3339); None if it was not.
     """
 
     job: JobSummary
+    sign: str
     pods: PodCounts
     trend: Trend | None = None
     deleted_at: str | None = None
@@ -67,8 +69,10 @@ def row_of(kind: PlannedKind, job: Job, trend: Trend | None) -> JobRow:
     shown = summary(kind, job)
     if len(shown.message) > LONGEST_TEXT or len(shown.warning) > LONGEST_TEXT:
         shown = structs.replace(shown, message=_cut(shown.message), warning=_cut(shown.warning))
-    ended = shown.ended_at is not None or bool(job.status.end)
-    return JobRow(shown, pod_counts(job.status.replica_statuses, shown.desired, ended=ended), trend)
+    state = job_state(job)
+    ended = shown.ended_at is not None or bool(state.end)
+    pods = pod_counts(job.status.replica_statuses, shown.desired, ended=ended)
+    return JobRow(shown, state.sign.name, pods, trend)
 
 
 def pod_counts(statuses: Any, desired: int, *, ended: bool) -> PodCounts:
@@ -80,13 +84,10 @@ def pod_counts(statuses: Any, desired: int, *, ended: bool) -> PodCounts:
             them, so no more are counted.
         ended: Whether the job has ended: then it waits for no more.
     """
-    roles = statuses.values() if isinstance(statuses, dict) else statuses
-    counts = [one for one in roles if isinstance(one, dict)] if isinstance(roles, Iterable) else []
     room = max(desired, 0)
     found = []
     for field in ("ready", "succeeded", "failed"):
-        values = (one.get(field) for one in counts)
-        number = min(room, sum(value for value in values if isinstance(value, int) and value > 0))
+        number = min(room, pods_in(statuses, field))
         room -= number
         found.append(number)
     ready, finished, failed = found

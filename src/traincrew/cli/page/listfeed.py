@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from traincrew.cli.display import states
 from traincrew.cli.display.objects import Job
 from traincrew.cli.display.text import one_line
 from traincrew.cli.page.feed import Feed, Message, problem_of
@@ -23,6 +24,7 @@ from traincrew.cli.page.trends import Course, Trend, main_metric
 from traincrew.cli.watching.kinds import ALL, Served
 from traincrew.engine.cache import Informer
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +194,11 @@ class ListFeed(Feed):
         known = self.rows.get(key)
         if known is None or key in self._deleted:
             return
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.rows[key] = self._next(), structs.replace(known[1], deleted_at=now)
+        now = format_time(datetime.now(UTC))
+        self.rows[key] = (
+            self._next(),
+            structs.replace(known[1], deleted_at=now, sign=states.PHASES[states.GONE].sign.name),
+        )
         self._deleted[key] = None
         self._courses.pop(key, None)
         while len(self._deleted) > MOST_DELETED:

@@ -17,13 +17,13 @@ from msgspec import Struct
 
 from traincrew.cli.display.metrics import MetricReader
 from traincrew.cli.display.text import clean, moment, uncoloured
-from traincrew.cli.watching.follow import LogFollower, Position, has_run
+from traincrew.cli.watching.follow import LogFollower, Position
 from traincrew.cli.watching.loglines import LogLines, split_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traincrew.cli.display.objects import Pod
+    from traincrew.cli.display.objects import ContainerStatus, Pod
     from traincrew.cli.page.series import Recorder
     from traincrew.engine.client import Client
 
@@ -72,27 +72,23 @@ class _Log:
     @property
     def waits(self) -> bool:
         """Whether there is something to read, and nobody reads it."""
-        statuses = self.pod.status.container_statuses
-        status = next((one for one in statuses if one.name == self.container), None)
-        return self.task is None and not self.ended and has_run(status)
+        status = self.status
+        return self.task is None and not self.ended and status is not None and status.has_run
+
+    @property
+    def status(self) -> ContainerStatus | None:
+        """The state of its container."""
+        return self.pod.status.container(self.container)
 
     @property
     def restarted(self) -> bool:
         """Whether its container has run before the present run."""
-        statuses = self.pod.status.container_statuses
-        return any(one.name == self.container and one.restart_count > 0 for one in statuses)
+        return self.status is not None and self.status.restart_count > 0
 
     @property
     def failed(self) -> bool:
-        for status in self.pod.status.container_statuses:
-            for state in (status.state, status.last_state):
-                if (
-                    status.name == self.container
-                    and state.terminated is not None
-                    and state.terminated.exit_code != 0
-                ):
-                    return True
-        return False
+        """Whether the last run of its container has failed."""
+        return self.status is not None and self.status.has_failed
 
 
 class JobLogs:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from traincrew.cli.display.podstates import was_stopped
 from traincrew.cli.display.programs import program
-from traincrew.cli.display.text import was_stopped
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerState, Pod

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from traincrew.cli.display.failures import mount_of
 from traincrew.cli.errors import BadInput
+from traincrew.cli.jobview.failures import mount_of
 from traincrew.cli.manifest.podspecs import mount_paths
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.run.lifecycle import Lifecycle, served

@@ -19,10 +19,10 @@ from traincrew.cli.watching.waiting import explain_waiting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traincrew.cli.display.records import JobRecord
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.run.scaling import Scaling
     from traincrew.cli.run.submit import Submitter
+    from traincrew.cli.terminal.records import JobRecord
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.live import Live
     from traincrew.engine.client import Client

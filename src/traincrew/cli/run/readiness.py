@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.objects import Pod, decode
-from traincrew.cli.display.text import PASSING
+from traincrew.cli.display.states import PASSING
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import PODS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import byte_size, plain
 from traincrew.cli.errors import BadInput
 from traincrew.cli.run.additions import container_path, is_within

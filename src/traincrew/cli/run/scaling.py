@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import parse_duration
 from traincrew.cli.errors import BadInput
 from traincrew.engine.errors import ApiError

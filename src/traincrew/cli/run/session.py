@@ -12,7 +12,7 @@ from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.gpus import warn_of_missing
 from traincrew.cli.cluster.runs import RunJob, announce
 from traincrew.cli.cluster.selection import program
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.errors import BadInput
 from traincrew.cli.run.additions import without_script
 from traincrew.cli.run.lifecycle import Lifecycle
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from traincrew.cli.cluster.options import Options
     from traincrew.cli.cluster.runs import Run
-    from traincrew.cli.display.view import TerminalView
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.page.server import PageServer
     from traincrew.cli.run.scaling import Scaling
+    from traincrew.cli.terminal.view import TerminalView
     from traincrew.engine.client import Client
     from traincrew.local.node import PodOptions
 

@@ -119,12 +119,11 @@ class LogFollower:
         delay = RETRY_SECONDS
         while True:
             status = self._status()
-            if not has_run(status):
+            if status is None or not status.has_run:
                 if self._gone or self._over():
                     break
                 await self._wait(None)
                 continue
-            assert status is not None
             current = status.restart_count
             ended = status.state.running is None
             if current <= complete:
@@ -228,9 +227,7 @@ class LogFollower:
             self._deliver((line if self._timestamps else text).decode(errors="replace"))
 
     def _status(self) -> ContainerStatus | None:
-        status = self._pod.status
-        everything = (*status.container_statuses, *status.init_container_statuses)
-        return next((one for one in everything if one.name == self._container), None)
+        return self._pod.status.container(self._container)
 
     def _over(self) -> bool:
         return self._pod.status.ended
@@ -243,16 +240,3 @@ class LogFollower:
         except TimeoutError:
             pass
         self._changed.clear()
-
-
-def has_run(status: ContainerStatus | None) -> bool:
-    """Return whether a container has a log."""
-    if status is None:
-        return False
-    state = status.state
-    return (
-        state.running is not None
-        or state.terminated is not None
-        or status.restart_count > 0
-        or status.last_state.terminated is not None
-    )

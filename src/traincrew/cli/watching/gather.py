@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from traincrew.cli.display.objects import Event, Pod, Workload
+from traincrew.cli.jobview.jobstate import job_state
 from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Facts
 from traincrew.cli.watching.jobwatch import listed
@@ -80,8 +81,7 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         optional(RESOURCE_QUOTAS, Quota),
     )
     outputs = {}
-    ends = ("Succeeded", "Failed", "Suspended")
-    if job.status.true("Running") is not None and not any(map(job.status.true, ends)):
+    if job_state(job).phase == "Running":
         try:
             outputs = await outputs_of(client, pods or [])
         except ForbiddenError as error:

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display.console import Console, wants_colour
-from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
-from traincrew.cli.display.view import TerminalView
 from traincrew.cli.errors import BadInput
+from traincrew.cli.jobview.pods import place_of
 from traincrew.cli.jobview.why import explain
-from traincrew.cli.watching.follow import Position, has_run
+from traincrew.cli.terminal.view import TerminalView
+from traincrew.cli.watching.follow import Position
 from traincrew.cli.watching.gather import gather
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.jobwatch import JobWatch
@@ -218,10 +218,9 @@ class _JobLogs:
         self._view.pod(pod, 0.0)
         self._console.painter.assign_colour(pod.metadata.name)
         for name in self._view.containers_to_follow(pod):
-            states = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-            status = next((one for one in states if one.name == name), None)
+            status = pod.status.container(name)
             ran = status is not None and (
-                status.restart_count > 0 if self._choice.previous else has_run(status)
+                status.restart_count > 0 if self._choice.previous else status.has_run
             )
             if ran:
                 metadata = pod.metadata

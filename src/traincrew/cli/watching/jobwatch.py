@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from traincrew.cli.display.objects import Event, Job, Pod, Workload
 from traincrew.cli.jobview import model
+from traincrew.cli.jobview.pods import known
 from traincrew.engine.cache import Informer
 from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.client import Pages
@@ -150,7 +151,8 @@ class JobWatch:
 
     def models(self, kind: PlannedKind) -> list[model.JobView]:
         """Return the view model of every job that exists, all of one kind."""
-        pods, events, children = stored(self.pods), stored(self.events), stored(self.children)
+        pods = [known(pod) for pod in stored(self.pods)]
+        events, children = stored(self.events), stored(self.children)
         return [model.view(kind, job, pods, events, children) for job in stored(self.jobs)]
 
 

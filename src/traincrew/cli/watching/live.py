@@ -7,16 +7,18 @@ import contextlib
 import os
 import sys
 import time
+from collections import ChainMap
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from traincrew.cli.display.block import block
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.records import Line
-from traincrew.cli.display.summary import summary
-from traincrew.cli.display.text import moment
-from traincrew.cli.display.view import TerminalView
+from traincrew.cli.display.lines import Line
+from traincrew.cli.display.text import seconds_since
+from traincrew.cli.jobview.events import EventFilter
+from traincrew.cli.terminal.block import block
+from traincrew.cli.terminal.summary import summary
+from traincrew.cli.terminal.view import TerminalView
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.logs import Logs
@@ -49,8 +51,7 @@ EARLY_EVENTS = 1000
 
 def seconds_ago(timestamp: str | None) -> float:
     """Return how long ago a time of the cluster was; 0 if it is missing, or in the future."""
-    then = moment(timestamp)
-    return 0.0 if then is None else max(0.0, (datetime.now(UTC) - then).total_seconds())
+    return seconds_since(timestamp, datetime.now(UTC))
 
 
 class Live:
@@ -170,7 +171,7 @@ class Live:
         if len(self.view.jobs) == 1:
             self.console.abbreviate(f"{self.view.jobs[0].name}-")
         for obj in stored(self.watched.jobs):
-            self.show(self.view.job(obj, self.now()))
+            self._show_job(obj)
 
     async def until_finished(self) -> None:
         """Wait until every job that is followed has ended.
@@ -224,7 +225,12 @@ class Live:
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new or old
         assert job is not None
-        self.show(self.view.job(job, self.now(), deleted=new is None))
+        self._show_job(job, deleted=new is None)
+
+    def _show_job(self, job: Job, *, deleted: bool = False) -> None:
+        self.show(self.view.job(job, self.now(), deleted=deleted))
+        if any(record.uid == job.metadata.uid for record in self.view.jobs):
+            self._show_early_events(job.metadata.uid)
 
     def _event_changed(self, _old: Event | None, new: Event | None) -> None:
         if new is None:
@@ -237,12 +243,9 @@ class Live:
         self.show(self.view.event(new, self.now()))
 
     def _is_own(self, event: Event) -> bool:
-        about = event.involved_object
-        return (
-            about.uid in self.view.pods
-            or about.uid in self.view.workloads
-            or any((job.kind, job.name) == (about.kind, about.name) for job in self.view.jobs)
-        )
+        view = self.view
+        uids = ChainMap[str, Any](view.pods, view.workloads, {job.uid: job for job in view.jobs})
+        return EventFilter(uids, {(job.kind, job.name) for job in view.jobs}).covers(event)
 
     def _show_early_events(self, uid: str) -> None:
         for event in self._early.pop(uid, ()):

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traincrew.cli.display.console import Console
+    from traincrew.cli.display.lines import Line
     from traincrew.cli.display.objects import Pod
-    from traincrew.cli.display.records import Line
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.terminal.view import TerminalView
     from traincrew.engine.client import Client
     from traincrew.engine.errors import ForbiddenError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.terminal.view import TerminalView
 
 TIMED_OUT = 124
 """The jobs did not finish within ``--timeout``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.jobview.why import explain
@@ -18,7 +18,7 @@ from traincrew.engine.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traincrew.cli.display.records import JobRecord
+    from traincrew.cli.terminal.records import JobRecord
     from traincrew.cli.watching.live import Live
     from traincrew.engine.client import Client
 

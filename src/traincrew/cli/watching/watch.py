@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from traincrew.cli.display.folding import say
-from traincrew.cli.display.records import Line
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.text import seconds_between
 from traincrew.cli.watching.ending import Interrupted, until_end
 from traincrew.cli.watching.interrupt import Interrupt

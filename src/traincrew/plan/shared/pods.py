@@ -167,9 +167,7 @@ def _patience_left(pod: ObservedPod, now: datetime) -> float:
 def _has_begun(pod: ObservedPod) -> bool:
     """Return whether any container was started."""
     return any(
-        each.state.running is not None
-        or each.state.terminated is not None
-        or each.last_state.terminated is not None
+        each.has_run
         for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)
     )
 
@@ -207,7 +205,7 @@ def _container_not_ready_reason(container: ContainerStatus) -> str | None:
 
 def exit_text(container: ContainerStatus) -> str:
     """Return how a container terminated."""
-    ended = container.state.terminated or container.last_state.terminated
+    ended = container.last_end
     assert ended is not None
     text = f"container {container.name} exited with code {ended.exit_code}"
     if ended.reason and ended.reason != "Error":

@@ -151,6 +151,21 @@ class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
     state: ContainerState = field(default_factory=ContainerState)
     last_state: ContainerState = field(default_factory=ContainerState)
 
+    @property
+    def last_end(self) -> Terminated | None:
+        """How it has ended last; None if it has not."""
+        return self.state.terminated or self.last_state.terminated
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it was started; then it has a log."""
+        return self.state.running is not None or self.last_end is not None or self.restart_count > 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its last run has ended with another exit code than 0."""
+        return self.last_end is not None and self.last_end.exit_code != 0
+
 
 class PodCondition(View, frozen=True, gc=False, kw_only=True):
     """A condition of a pod."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
+from traincrew.cli.jobview.pods import place_of
 from traincrew.cli.jobview.why.facts import Explanation, brief
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from traincrew.api.reasons import Cause
-from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
+from traincrew.cli.jobview.pods import explaining, known, place_of
 from traincrew.cli.jobview.why import (
     advancing,
     creating,
@@ -413,9 +413,8 @@ def _worst_of_all(facts: Facts) -> Explanation | None:
 
 def _failed_pod(facts: Facts) -> Explanation | None:
     """Explain the pod by which the job has failed, as all views do; else any that has failed."""
-    pods = sorted(facts.pods, key=lambda pod: pod.metadata.creation_timestamp)
-    first = explaining(facts.kind, facts.job, [(pod, pod, failure_of(pod)) for pod in pods])
-    return _worst(facts, ending.failed_pod, first)
+    first = explaining(facts.kind, facts.job, [known(pod) for pod in facts.pods])
+    return _worst(facts, ending.failed_pod, first.pod if first is not None else None)
 
 
 def _worst(

@@ -6,9 +6,9 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import missing_script, mount_of
 from traincrew.cli.display.programs import program, that_can_fail
 from traincrew.cli.display.text import moment
+from traincrew.cli.jobview.failures import missing_script, mount_of
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.plan.shared.pods import termination_text
 
@@ -137,7 +137,7 @@ def ended_badly(
 ) -> Explanation | None:
     """Explain how a container ended, if it ended badly."""
     # Over 60 lines: one case for each way in which a container ends.
-    ended = container.state.terminated or container.last_state.terminated
+    ended = container.last_end
     if ended is None:
         return None
     words = brief(termination_text(ended.message))

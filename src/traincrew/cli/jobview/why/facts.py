@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from traincrew.cli.display.text import moment, one_line
-from traincrew.cli.jobview.model import event_filter, summary
+from traincrew.cli.display.text import one_line, seconds_since
+from traincrew.cli.jobview.events import event_filter
+from traincrew.cli.jobview.model import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,8 +94,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     def age(self, timestamp: str | None) -> float:
         """Return the seconds since a time; 0 if it is missing."""
-        then = moment(timestamp)
-        return 0.0 if then is None else max(0.0, (self.now - then).total_seconds())
+        return seconds_since(timestamp, self.now)
 
     @property
     def missing(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.programs import by_importance
+from traincrew.cli.display.states import WAITING
 from traincrew.cli.jobview.why.ending import ended_badly
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.cli.jobview.why.rules import Rule, first
@@ -179,14 +180,6 @@ SANDBOX = (
 )
 _VOLUME_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _SANDBOX_EVENTS = frozenset({"FailedCreatePodSandBox"})
-_IMAGE_REASONS = {
-    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
-    "ImageInspectError", "RegistryUnavailable",
-}  # fmt: skip
-_CONFIGURATION_REASONS = {
-    "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError",
-    "ContainerCannotRun",
-}  # fmt: skip
 
 
 def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
@@ -196,12 +189,15 @@ def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         if waiting is None:
             continue
         quoted = f"{waiting.reason}: {waiting.message}"
-        if waiting.reason in _IMAGE_REASONS:
+        known = WAITING.get(waiting.reason)
+        if known is None:
+            continue
+        if known.about == "image":
             events = [one.message for one in facts.events_of(pod) if one.reason == "Failed"]
             return _matched(facts, (pod, container, subject), IMAGE, [quoted, *events])
-        if waiting.reason in _CONFIGURATION_REASONS:
+        if known.about == "configuration":
             return _matched(facts, (pod, container, subject), CONFIGURATION, [quoted])
-        if waiting.reason == "CrashLoopBackOff":
+        if known.about == "program":
             return ended_badly(facts, pod, container, subject, restarting=True)
     return (
         _preparing(facts, pod, subject, (_VOLUME_EVENTS, VOLUMES))

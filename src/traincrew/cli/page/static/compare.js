@@ -6,7 +6,8 @@ import { element, number, throttled } from "./format.js";
 import { bestOf } from "./points.js";
 import { compareAddress, MOST_COMPARED } from "./selection.js";
 import { stream } from "./session.js";
-import { state, toneOfPhase } from "./states.js";
+import { state } from "./states.js";
+import { DELETED } from "./shared.js";
 
 /**
  * @typedef {import("./points.js").Series} Series
@@ -113,10 +114,10 @@ class Comparison {
     this.chart.clear();
   }
 
-  /** @param {{job: number, exists: boolean | null, phase: string | null, problems: string[]}} content */
-  setState({ job, exists, phase, problems }) {
-    const word = exists === false ? (phase === null ? "absent" : "Deleted") : phase ?? "\u2026";
-    this.rows[job]?.phase.replaceChildren(state(word, toneOfPhase(word)));
+  /** @param {{job: number, exists: boolean | null, phase: string | null, sign: import("./shared.js").Tone, problems: string[]}} content */
+  setState({ job, exists, phase, sign, problems }) {
+    const word = exists === false ? (phase === null ? "absent" : DELETED) : phase ?? "\u2026";
+    this.rows[job]?.phase.replaceChildren(state(word, sign));
     this.said[job] = problems;
     this.problems.replaceChildren(...[...new Set(this.said.flat())].map((text) => element("p", { class: "problem" }, text)));
   }

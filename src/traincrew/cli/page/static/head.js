@@ -1,7 +1,7 @@
 // The header of a job, which stays in sight: its name, state, how far it is, and commands to copy.
 
 import { duration, element, number, seconds } from "./format.js";
-import { state, toneOfPhase } from "./states.js";
+import { state } from "./states.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string}} JobName
@@ -32,10 +32,11 @@ export class Head {
 
   /**
    * @param {string} phase
+   * @param {import("./shared.js").Tone} tone
    * @param {any} [summary]
    */
-  show(phase, summary) {
-    this.title.replaceChildren(this.job.name, " ", state(phase, toneOfPhase(phase)));
+  show(phase, tone, summary) {
+    this.title.replaceChildren(this.job.name, " ", state(phase, tone));
     if (!summary) return;
     const began = seconds(summary.startedAt ?? summary.createdAt);
     const ended = seconds(summary.endedAt);
@@ -48,7 +49,7 @@ export class Head {
       ["restarts", summary.restarts || ""],
     ]);
     this.facts.replaceChildren(...facts.filter(([, value]) => value !== "").map(([title, value]) => fact(title, value)));
-    this.bar.dataset["tone"] = toneOfPhase(phase);
+    this.bar.dataset["tone"] = tone;
   }
 
   /** Time has passed. */

@@ -12,7 +12,8 @@ import { Quiet } from "./quiet.js";
 import { byPlace, EXPLAINS, labelOf, prepared, restartsOf } from "./rows.js";
 import { send, stream, text } from "./session.js";
 import { Squares } from "./squares.js";
-import { state, toneOfPhase, toneOfPod } from "./states.js";
+import { state } from "./states.js";
+import { DELETED } from "./shared.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
@@ -23,7 +24,8 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./events.js").EventRow} EventRow
  */
 
-const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
+/** Jobs with these signs need no explanation. */
+const WELL = new Set(["run", "good"]);
 const FEW_PODS = 8;
 const MANY_PODS = 60;
 const LINES_READ = 60;
@@ -56,6 +58,8 @@ class View {
     /** @type {import("./pods.js").Role[]} */
     this.roles = [];
     this.phase = "";
+    /** @type {import("./shared.js").Tone} */
+    this.tone = "plain";
     this.quiet = new Quiet();
     this.ended = false;
     /** @type {Reported | null} */
@@ -110,7 +114,7 @@ class View {
     return {
       begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); this.quiet.clear(Date.now() / 1000); },
       absent: (/** @type {any} */ content) => {
-        this.head.show("absent");
+        this.head.show("absent", "plain");
         this.problems.replaceChildren(...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
       },
       problems: (/** @type {string[]} */ content) => this.problems.replaceChildren(...problemsOf(content)),
@@ -127,10 +131,11 @@ class View {
   /** @param {any} content */
   onJob(content) {
     this.roles = content.roles;
-    this.phase = content.exists ? content.job.phase : "Deleted";
+    this.phase = content.exists ? content.job.phase : DELETED;
     this.ended = Boolean(content.job.endedAt);
     this.reported = content.progress;
-    this.head.show(this.phase, content.job);
+    this.tone = content.sign;
+    this.head.show(this.phase, this.tone, content.job);
     const behind = content.conditions
       .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
       .map((/** @type {any} */ one) => one.message);
@@ -192,11 +197,11 @@ class View {
   }
 
   async explainNow() {
-    if (SELF_EVIDENT.has(this.phase) || this.phase === "Deleted") { this.panel.hide(); return; }
+    if (!this.phase || WELL.has(this.tone) || this.phase === DELETED) { this.panel.hide(); return; }
     try {
       const found = JSON.parse(await text(`${this.path}/why`));
       const pod = [...this.known.values()].find(({ level }) => level === EXPLAINS)?.pod.name ?? "";
-      this.panel.show(found, toneOfPhase(this.phase), { pod, lines: pod ? this.log.lastOf(pod, LINES_READ) : [] });
+      this.panel.show(found, this.tone, { pod, lines: pod ? this.log.lastOf(pod, LINES_READ) : [] });
     } catch { /* the job is gone: its state says so */ }
   }
 
@@ -251,8 +256,8 @@ function problemsOf(texts) {
 
 /** @param {Row} row */
 function podOf(row) {
-  const { pod, life, level } = row;
+  const { pod, life, level, sign } = row;
   const words = [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ");
   return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
-    element("span", { class: "place" }, labelOf(row)), state(words, toneOfPod(pod)), element("span", { class: "faint node" }, pod.node || "no node yet"));
+    element("span", { class: "place" }, labelOf(row)), state(words, sign), element("span", { class: "faint node" }, pod.node || "no node yet"));
 }

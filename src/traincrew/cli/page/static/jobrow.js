@@ -1,7 +1,8 @@
 // A row of the list: one job in one line, with the course of its main metric and its pods by state.
 
 import { age as ageText, count, element, number, seconds } from "./format.js";
-import { DOTS, state, toneOfPhase } from "./states.js";
+import { DOTS, state } from "./states.js";
+import { DELETED, SELF_EVIDENT, WORDS } from "./shared.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
@@ -9,21 +10,18 @@ import { DOTS, state, toneOfPhase } from "./states.js";
  *   message: string, warning: string}} Summary
  * @typedef {{ready: number, failed: number, finished: number, waiting: number}} PodCounts
  * @typedef {{metric: string, value: number, heights: number[]}} Trend heights are from 0 to 99
- * @typedef {{job: Summary, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
- * @typedef {{row: HTMLElement, job: Summary, phase: string, age: HTMLElement, text: string}} Shown
+ * @typedef {{job: Summary, sign: import("./shared.js").Tone, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
+ * @typedef {{row: HTMLElement, job: Summary, phase: string, sign: import("./shared.js").Tone, age: HTMLElement, text: string}} Shown
  */
 
-const SELF_EVIDENT = new Set(["Running", "Succeeded"]);
 const MOST_DOTS = 10;
 const WIDTH = 72;
 const HEIGHT = 18;
 const HIGHEST = 99;
 const SVG = "http://www.w3.org/2000/svg";
-/** The phase of a job that was deleted. */
-export const DELETED = "Deleted";
 /** The states of pods that a row tells apart, in their order, each with its tone and word. */
-const PODS = /** @type {[keyof PodCounts, import("./states.js").Tone, string][]} */ ([
-  ["ready", "run", "running"], ["finished", "good", "finished"], ["failed", "bad", "failed"], ["waiting", "wait", "not ready"],
+const PODS = /** @type {[keyof PodCounts, import("./shared.js").Tone, string][]} */ ([
+  ["ready", "run", WORDS.running], ["finished", "good", WORDS.finished], ["failed", "bad", WORDS.failed], ["waiting", "wait", "not ready"],
 ]);
 
 /**
@@ -60,8 +58,8 @@ export function knownOf({ job, deletedAt }) {
  * @returns {Shown}
  */
 export function rowOf(key, content, box) {
-  const { job, trend } = content;
-  const phase = phaseOf(content), tone = toneOfPhase(phase), why = knownOf(content);
+  const { job, sign: tone, trend } = content;
+  const phase = phaseOf(content), why = knownOf(content);
   const age = element("td", { class: "number age" }, ageOf(job));
   const address = `#/job/${key.split("/").map(encodeURIComponent).join("/")}`;
   const row = element("tr", { "data-key": key, ...(content.deletedAt === null ? {} : { class: "gone" }) },
@@ -77,7 +75,7 @@ export function rowOf(key, content, box) {
     age,
     element("td", { class: "why" }, element("div", { class: "clipped", title: why }, why)),
   );
-  return { row, job, phase, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
+  return { row, job, phase, sign: tone, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
 }
 
 /**
@@ -145,7 +143,7 @@ export function dotsOf(pods) {
 
 /**
  * @param {JobRow} row
- * @param {import("./states.js").Tone} phase tone of the job: one that is held waits for nothing
+ * @param {import("./shared.js").Tone} phase tone of the job: one that is held waits for nothing
  */
 function podsOf({ job, pods }, phase) {
   const dots = dotsOf(pods);

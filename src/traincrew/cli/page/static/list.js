@@ -2,22 +2,24 @@
 
 import { arrange, count, element, throttled } from "./format.js";
 import { copying } from "./head.js";
-import { ageOf, DELETED, rowOf } from "./jobrow.js";
+import { ageOf, rowOf } from "./jobrow.js";
 import { Selection } from "./selection.js";
 import { firstJob, stream } from "./session.js";
-import { PHASES, state, toneOfPhase } from "./states.js";
+import { state } from "./states.js";
+import { DELETED, SIGNS } from "./shared.js";
 
 /**
  * @typedef {import("./jobrow.js").JobRow} JobRow
  * @typedef {import("./jobrow.js").Shown} Shown
+ * @typedef {import("./shared.js").Tone} Tone
  * @typedef {{phase: string, kind: string, namespace: string, text: string, sort: string}} Choice
  */
 
-const ORDER = Object.keys(PHASES);
+const ORDER = Object.keys(SIGNS);
 const NEWEST = "Age";
 /** How a column is sorted; titles without one are not. */
 const SORTS = /** @type {Record<string, (a: Shown, b: Shown) => number>} */ ({
-  Phase: (a, b) => ORDER.indexOf(a.phase) - ORDER.indexOf(b.phase),
+  Phase: (a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign) || a.phase.localeCompare(b.phase),
   Job: (a, b) => a.job.name.localeCompare(b.job.name),
   Kind: (a, b) => a.job.kind.localeCompare(b.job.kind),
   Namespace: (a, b) => a.job.namespace.localeCompare(b.job.namespace),
@@ -205,15 +207,16 @@ class List {
    * Return the button of a phase, the same each time: it keeps the focus, and a click that has begun.
    * @param {string} phase
    * @param {number} number
+   * @param {Tone} tone
    */
-  chip(phase, number) {
+  chip(phase, number, tone) {
     const made = this.buttons.get(phase) ?? element("button", {
       type: "button", "data-phase": phase, onclick: () => this.choose("phase", this.choice.phase === phase ? "" : phase),
     });
     this.buttons.set(phase, made);
     made.setAttribute("aria-pressed", String(this.choice.phase === phase));
     const text = `${phase} ${count(number)}`;
-    if (made.textContent !== text) made.replaceChildren(state(text, toneOfPhase(phase)));
+    if (made.textContent !== text || !made.querySelector(`.${tone}`)) made.replaceChildren(state(text, tone));
     return made;
   }
 
@@ -221,8 +224,12 @@ class List {
     const shown = [...this.rows.values()], jobs = shown.map(({ job }) => job);
     const phases = counted(shown.map(({ phase }) => phase));
     if (this.choice.phase && !phases.has(this.choice.phase)) phases.set(this.choice.phase, 0);
-    const sorted = [...phases].sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b));
-    arrange(this.chips, sorted.map(([phase, number]) => this.chip(phase, number)));
+    /** @type {Map<string, Tone>} of each phase; some kinds call both ends the same */
+    const tones = new Map();
+    for (const { phase, sign } of shown) tones.set(phase, (tones.get(phase) ?? sign) === sign ? sign : "plain");
+    const placeOf = (/** @type {string} */ phase) => ORDER.indexOf(tones.get(phase) ?? "plain");
+    const sorted = [...phases].sort(([a], [b]) => placeOf(a) - placeOf(b) || a.localeCompare(b));
+    arrange(this.chips, sorted.map(([phase, number]) => this.chip(phase, number, tones.get(phase) ?? "plain")));
     // A column that says the same of all jobs has no room here.
     this.table.classList.toggle("one-namespace", new Set(jobs.map(({ namespace }) => namespace)).size < 2);
     this.table.classList.toggle("no-restarts", jobs.every(({ restarts }) => !restarts));

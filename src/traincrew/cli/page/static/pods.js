@@ -2,12 +2,13 @@
 
 import { arrange, count, element, throttled } from "./format.js";
 import { BEHIND, byPlace, labelOf, RESTARTED, restartsOf } from "./rows.js";
-import { state, toneOfPod } from "./states.js";
+import { state } from "./states.js";
+import { LEVELS, WORDS } from "./shared.js";
 import { VisibleRows } from "./visible.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
- * @typedef {import("./states.js").Tone} Tone
+ * @typedef {import("./shared.js").Tone} Tone
  * @typedef {{name: string, desired: number, ready: number}} Role
  */
 
@@ -15,10 +16,9 @@ const ROW = 30;
 const MOST_STATES = 12;
 /** What pods can be besides their state, with the level of those that are only that. */
 const MORE_STATES = /** @type {{name: string, level: number, is: (pod: import("./rows.js").Pod) => boolean}[]} */ ([
-  { name: BEHIND, level: 1, is: (pod) => pod.behind !== "" },
-  { name: RESTARTED, level: 3, is: (pod) => pod.restarts > 0 },
+  { name: BEHIND, level: LEVELS.behind, is: (pod) => pod.behind !== "" },
+  { name: RESTARTED, level: LEVELS.restarted, is: (pod) => pod.restarts > 0 },
 ]);
-const LAST_LEVEL = 8;
 
 export class Pods {
   /**
@@ -86,12 +86,12 @@ export class Pods {
   drawStates() {
     /** @type {Map<string, {tone: Tone, count: number, level: number}>} */
     const states = new Map();
-    for (const { pod, level } of this.rows) {
+    for (const { pod, level, sign } of this.rows) {
       const found = states.get(pod.state);
-      if (!found) states.set(pod.state, { tone: toneOfPod(pod), count: 1, level });
+      if (!found) states.set(pod.state, { tone: sign, count: 1, level });
       else {
         found.count += 1;
-        if (level > found.level) Object.assign(found, { tone: toneOfPod(pod), level });
+        if (level > found.level) Object.assign(found, { tone: sign, level });
       }
     }
     for (const { name, level, is } of MORE_STATES) {
@@ -100,7 +100,7 @@ export class Pods {
     }
     const sorted = [...states].sort(([, a], [, b]) => a.level - b.level || b.count - a.count).slice(0, MOST_STATES);
     if (this.wanted && !sorted.some(([name]) => name === this.wanted)) {
-      sorted.push([this.wanted, { tone: "plain", count: 0, level: LAST_LEVEL }]);
+      sorted.push([this.wanted, { tone: "plain", count: 0, level: LEVELS.gone }]);
     }
     arrange(this.states, sorted.map(([name, { tone, count: number }]) => this.buttonOf(name, tone, number)));
   }
@@ -138,9 +138,9 @@ export class Pods {
 
   /** @param {Row} row */
   rowOf(row) {
-    const { pod, life } = row;
+    const { pod, life, sign } = row;
     return element("div", { class: `pod-row${life.goneAt ? " gone" : ""}`, role: "listitem", "data-uid": pod.uid, title: titleOf(row) },
-      state(wordsOf(pod), toneOfPod(pod)),
+      state(wordsOf(pod), sign),
       element("span", { class: "place" }, labelOf(row)),
       element("span", { class: "optional" }, pod.name),
       element("span", { class: "optional faint" }, pod.node || "no node yet"),
@@ -162,7 +162,7 @@ function isIn({ pod }, name) {
  * @param {import("./rows.js").Pod} pod
  */
 function wordsOf(pod) {
-  const notReady = pod.state === "running" && !pod.ready ? "not ready" : "";
+  const notReady = pod.state === WORDS.running && !pod.ready ? "not ready" : "";
   return [pod.state, pod.behind && BEHIND, notReady, restartsOf(pod)].filter(Boolean).join(", ");
 }
 

@@ -1,14 +1,14 @@
 // The numbers behind the curves: what the horizontal axis shows, smoothing, the best value. Nothing here draws.
 
+import { COUNTED, STEPS } from "./shared.js";
+
 /**
  * @typedef {{metric: string, source: string, at: number[], value: number[]}} Series times in seconds since 1970
  * @typedef {"step" | "time" | "clock"} Axis
  * @typedef {{source: string, x: number[], y: number[]}} Line
  */
 
-/** What programs count their steps by, the finest first. */
-const STEPS = ["step", "steps", "iteration", "iterations", "total_steps", "epoch", "epochs"];
-export const COUNTERS = new Set([...STEPS, "done"]);
+export const COUNTERS = new Set([...COUNTED, "done"]);
 const SMALL_IS_GOOD = /loss|error|perplexity|\bppl\b|\bmse\b|\bmae\b|\brmse\b/i;
 const LARGE_IS_GOOD = /acc|auc|\bf1\b|precision|recall|bleu|reward|\biou\b|\bmap\b/i;
 /** Values of one printed line may differ by so much in time, in seconds. */

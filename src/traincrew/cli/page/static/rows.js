@@ -1,6 +1,7 @@
 // What list and timeline show of a pod, prepared once, when the server sends it. Nothing here draws.
 
 import { count, seconds } from "./format.js";
+import { LEVELS } from "./shared.js";
 
 /**
  * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null, stopped: boolean}} Run
@@ -8,8 +9,8 @@ import { count, seconds } from "./format.js";
  *   runs: Run[]}} Life
  * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
  *   detail: string, tone: string, ready: boolean, restarts: number, behind: string}} Pod
- * @typedef {{role: string, pod: Pod, life: Life, level: number}} PodRow as the server sends it; `level` is how soon somebody
- *   should look at the pod, the smallest is first
+ * @typedef {{role: string, pod: Pod, life: Life, level: number, sign: import("./shared.js").Tone}} PodRow as the server
+ *   sends it; `level` is how soon somebody should look at the pod, the smallest is first
  * @typedef {{created: number | null, scheduled: number | null, ready: number | null, ended: number | null,
  *   runs: {from: number | null, to: number | null, exitCode: number | null, stopped: boolean}[]}} Times in seconds since 1970
  * @typedef {PodRow & {times: Times, text: string}} Row
@@ -18,7 +19,7 @@ import { count, seconds } from "./format.js";
 export const RESTARTED = "restarted";
 export const BEHIND = "behind";
 /** The level of the pod that explains why its job has failed. */
-export const EXPLAINS = -1;
+export const EXPLAINS = LEVELS.explains;
 
 /**
  * Prepare a pod once, instead of each time when it is drawn.

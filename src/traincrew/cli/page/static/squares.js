@@ -2,7 +2,7 @@
 
 import { count, element } from "./format.js";
 import { byPlace, EXPLAINS, restartsOf } from "./rows.js";
-import { SIGNS, toneOfPod } from "./states.js";
+import { SIGNS } from "./shared.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
@@ -56,13 +56,12 @@ export class Squares {
 
   /** @param {Row} row */
   square(row) {
-    const { pod, level } = row;
+    const { pod, level, sign } = row;
     const made = this.known.get(pod.uid) ?? element("button", { type: "button", "data-uid": pod.uid });
     this.known.set(pod.uid, made);
-    const tone = toneOfPod(pod);
     const more = [level === EXPLAINS && "explains", pod.behind && "behind", pod.restarts > 0 && "restarted"].filter(Boolean).join(" ");
-    made.className = `square ${tone} ${more}`.trim();
-    made.dataset["sign"] = SIGNS[tone];
+    made.className = `square ${sign} ${more}`.trim();
+    made.dataset["sign"] = SIGNS[sign];
     const text = aboutPod(row);
     if (made.getAttribute("aria-label") !== text) made.setAttribute("aria-label", text);
     return made;

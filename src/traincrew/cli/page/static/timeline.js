@@ -2,6 +2,7 @@
 
 import { duration, element } from "./format.js";
 import { labelOf } from "./rows.js";
+import { WORDS } from "./shared.js";
 import { VisibleRows } from "./visible.js";
 
 /**
@@ -168,14 +169,14 @@ function barsOf({ times }, now) {
   const end = times.ended ?? now;
   const created = times.created ?? end;
   const first = times.runs[0]?.from ?? null;
-  const bars = [{ kind: "waiting", from: created, to: times.scheduled ?? first ?? end, text: "waiting for a node" }];
+  const bars = [{ kind: "waiting", from: created, to: times.scheduled ?? first ?? end, text: WORDS.unschedulable }];
   if (times.scheduled !== null) {
-    bars.push({ kind: "starting", from: times.scheduled, to: Math.max(first ?? end, times.scheduled), text: "starting: images, volumes" });
+    bars.push({ kind: "starting", from: times.scheduled, to: Math.max(first ?? end, times.scheduled), text: `${WORDS.starting}: images, volumes` });
   }
   for (const { from, to, exitCode, stopped } of times.runs) {
     const kind = to === null ? "run" : exitCode && !stopped ? "failed" : "ended";
     const began = from ?? created;
-    const text = to === null ? "running" : stopped ? "stopped" : `exit code ${exitCode ?? 0}`;
+    const text = to === null ? WORDS.running : stopped ? WORDS.stopped : `exit code ${exitCode ?? 0}`;
     bars.push({ kind, from: began, to: Math.max(to ?? end, began), text });
   }
   return bars;

@@ -17,7 +17,7 @@ from traincrew.cli.display.text import clock, one_line
 if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.quiet import Silence
-    from traincrew.cli.display.records import JobRecord
+    from traincrew.cli.terminal.records import JobRecord
 
 __all__ = ["ProgressLine", "progress_line"]
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import kind_of, place_of
-from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.rows import GAP, Row
+from traincrew.cli.display.states import NOT_SEEN
 from traincrew.cli.display.text import clock
-from traincrew.engine.objects import controller_of
+from traincrew.cli.jobview.pods import by_role, is_running, kind_of
+from traincrew.cli.terminal.progressline import progress_line
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.terminal.records import JobRecord
+    from traincrew.cli.terminal.view import TerminalView
 
 __all__ = ["block"]
 
@@ -33,7 +33,7 @@ def block(view: TerminalView, now: float) -> tuple[Row, ...]:
                 # As wide at 3% as at 100%.
                 first = words[0] if found.done is None else words[0].rjust(len("100%"))
                 rows.append(Row(words=(first, *words[1:]), done=found.done))
-    if view.pulling and not any(each.state.word == "running" for each in view.pods.values()):
+    if view.pulling and not any(is_running(each.known) for each in view.pods.values()):
         # Without the registry, so that the progress fits into 80 columns.
         image, message = next(reversed(view.pulling.items()))
         rows.insert(0, Row(f"{image.rpartition('/')[2]}: {message}"))
@@ -48,40 +48,19 @@ def _headline(view: TerminalView, job: JobRecord, now: float) -> Row:
         running, wanted = (sum(count) for count in zip(*roles.values(), strict=True))
         endings.append(GAP.join(f"{name} {up}/{all_}" for name, (up, all_) in roles.items()))
         endings += [f"{running}/{wanted} running", f"{running}/{wanted}"]
-    phase = job.phase or "Pending"
-    if job.not_advancing and job.finished is None:
-        phase += ", warning"
-    return Row(job.name, (phase, elapsed), tuple(endings))
+    words = job.phase or NOT_SEEN
+    if job.state.not_advancing and job.finished is None:
+        words += ", warning"
+    return Row(job.name, (words, elapsed), tuple(endings), sign=job.sign)
 
 
 def _roles(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
     """Return for each role how many pods run, and how many the job asks for."""
-    document = job.job
-    kind = kind_of(document) if document is not None else None
-    if document is None or kind is None:
-        return _owners(view, job)
-    found = {role: (0, wanted) for role, wanted in kind.roles(document.spec).items()}
-    for record in view.pods_of(job):
-        role = place_of(kind, record.pod).role
-        if not record.gone and record.state.word == "running":
-            running, wanted = found.get(role, (0, 0))
-            found[role] = (running + 1, wanted)
-    return found
-
-
-def _owners(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
-    """Return the same for objects without roles, by the workloads that own their pods."""
-    found: dict[str, tuple[int, int]] = {}
-    for workload in view.workloads.values():
-        owner = controller_of(workload)
-        if owner is not None and owner.uid == job.uid:
-            found[workload.metadata.name.removeprefix(f"{job.name}-")] = (0, workload.wanted)
-    for record in view.pods_of(job):
-        owner = controller_of(record.pod)
-        name = owner.name if owner is not None and owner.uid != job.uid else record.name
-        label = name.removeprefix(f"{job.name}-")
-        running, wanted = found.get(label, (0, 0))
-        if not record.gone and record.state.word == "running":
-            running += 1
-        found[label] = (running, max(wanted, 1))
-    return found
+    if job.job is None:
+        return {}
+    pods = [record.known for record in view.pods_of(job)]
+    found = by_role(kind_of(job.job), job.job, pods, view.workloads.values())
+    return {
+        name: (sum(is_running(one) for _, one in role.pods), role.desired)
+        for name, role in found.items()
+    }

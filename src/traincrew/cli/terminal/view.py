@@ -11,14 +11,18 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import explaining, failure_of, kind_of, missing_script
+from traincrew.cli.display import states
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.metrics import MetricReader, merged
-from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.quiet import silence_of
-from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
-from traincrew.cli.display.text import Tone, clean, one_line, pod_state
+from traincrew.cli.display.text import clean, one_line
+from traincrew.cli.jobview.events import Warned
+from traincrew.cli.jobview.failures import missing_script
+from traincrew.cli.jobview.pods import explaining, is_running, kind_of, known
+from traincrew.cli.terminal.progressline import progress_line
+from traincrew.cli.terminal.records import JobRecord, PodRecord
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.cli.display.quiet import Silence
+    from traincrew.cli.jobview.jobstate import JobState
 
 TAIL_LINES = 150
 """Number of log lines kept per container, to show them again if it fails.
@@ -34,20 +39,10 @@ TAIL_LINES = 150
 More than are shown, because a launcher's report may follow the program's own output.
 """
 
-_WAITING = {"Created", "Pending"}
 # The kubelet's second event about a waiting container; the first one contains the reason.
 _UNSPECIFIC = re.compile(r"Error: \w+")
-_SELF_EVIDENT = {"Running", "Succeeded", "Complete"}
-_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
-_TONES: dict[str, Tone] = {
-    "Created": "busy",
-    "Pending": "busy",
-    "Running": "good",
-    "Succeeded": "good",
-    "Complete": "good",
-    "Failed": "bad",
-    "Restarting": "bad",
-}
+_WAITING = {"Created", "Pending"}
+"""Phases of which only the message is worth a line."""
 
 
 class TerminalView:
@@ -89,8 +84,8 @@ class TerminalView:
         self.without_script: Callable[[str], str] | None = None
         """Says what to do about a script that a program did not find, by its path."""
         self._advised: set[str] = set()
-        self.on_line: Callable[[str, str, str], None] | None = None
-        """Called with pod, container and text of each line of a log."""
+        self.on_line: Callable[[str, str, str, Reading | None], None] | None = None
+        """Called with pod, container and text of each line of a log, and the metrics in it."""
 
     # -- observations ---------------------------------------------------------------------------
 
@@ -114,54 +109,39 @@ class TerminalView:
         )
         if record is None or record.finished is not None:
             return []
-        record.job, record.uid = job, metadata.uid
-        if job.status.progress != record.reported:
-            record.reported, record.reported_at = job.status.progress, now
+        before = record.state
+        record.update(job, now, deleted=deleted)
         if deleted:
-            record.finished, record.phase = now, "Deleted"
-            record.outcome = Outcome(False, "it was deleted before it finished")
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
-        lines = self._phase(record, job, now)
+        lines = self._changes(record, before, now)
         if self.progress:
             lines += _tenths(record, now)
-        self._finish(record, job, now)
         # If the job itself is a pod, it is reported as a pod already.
         return [] if job.kind == "Pod" else lines
 
-    def _phase(self, record: JobRecord, job: Job, now: float) -> list[Line]:
-        phase, message = _state(job)
-        before, record.phase, record.message = (record.phase, record.message), phase, message
-        record.has_run = record.has_run or phase == "Running"
+    def _changes(self, record: JobRecord, before: JobState, now: float) -> list[Line]:
+        """Return what has changed in the state of a job."""
+        state = record.state
+        phase, message = state.phase, state.message
         waiting = phase in _WAITING
+        evident = phase in states.SELF_EVIDENT
         silent = not self.verbose and (
-            phase == before[0] if phase in _SELF_EVIDENT else waiting and not message
+            phase == before.phase if evident else waiting and not message
         )
         lines = []
-        if phase and (phase, message) != before and not silent:
-            detail = message if self.verbose or phase not in _SELF_EVIDENT else ""
+        if phase and (phase, message) != (before.phase, before.message) and not silent:
+            detail = message if self.verbose or not evident else ""
             if detail:
                 detail = self._repeats.new_part(detail) or ""
             if detail or not waiting:
                 words = ": ".join(filter(None, ("" if waiting and detail else phase, detail)))
-                tone = _TONES.get(phase, "plain")
-                lines.append(Line(f"{record.name}: {words}", tone, at=now))
-        text = _false(job, "Synced")
-        if text and record.problem != text:
-            lines.append(Line(f"{record.name}: {text}", "bad", at=now))
-        record.problem = text
-        text = _false(job, "Progressing")
-        if text and record.not_advancing != text and (new := self._repeats.new_part(text)):
+                lines.append(Line(f"{record.name}: {words}", state.sign.tone, at=now))
+        if state.not_synced and before.not_synced != state.not_synced:
+            lines.append(Line(f"{record.name}: {state.not_synced}", "bad", at=now))
+        text = state.not_advancing
+        if text and before.not_advancing != text and (new := self._repeats.new_part(text)):
             lines.append(Line(f"warning: {record.name}: {new}", "bad", at=now))
-        record.not_advancing = text
         return lines
-
-    def _finish(self, record: JobRecord, job: Job, now: float) -> None:
-        end, failed, reason = job.status.end, job.status.true("Failed"), ""
-        if failed is not None:
-            reason = ": ".join(filter(None, (failed.reason, one_line(failed.message))))
-        if end:
-            record.finished, record.phase = now, end
-            record.outcome = Outcome(end == "Succeeded", reason)
 
     def workload(self, workload: Workload, _now: float, *, deleted: bool = False) -> list[Line]:
         """Record a Job or StatefulSet between a training job and its pods."""
@@ -175,21 +155,18 @@ class TerminalView:
         """Record a new state of a pod."""
         uid = pod.metadata.uid
         record = self.pods.get(uid)
+        seen = known(pod, record.known if record is not None else None, gone=deleted)
         if record is None:
-            record = self.pods[uid] = PodRecord(pod, now)
+            record = self.pods[uid] = PodRecord(seen, now)
+        record.known = seen
         leaving = deleted or pod.metadata.deletion_timestamp is not None
-        record.pod = pod
-        if not deleted:
-            record.failure = failure_of(pod) or record.failure
         if deleted:
-            record.gone = True
             return []
-        restarts = pod.status.restarts
-        record.state = state = pod_state(pod)
+        restarts, state = pod.status.restarts, record.state
         if not state.settled and not self.verbose:
             return []
         text = f"{record.name}: {state.word}"
-        if restarts and state.word == "running":
+        if restarts and state.word == states.RUNNING.word:
             text += f" again (restart {restarts})"
         detail = one_line(state.detail)
         if (text, detail) == record.announced or (leaving and not self.verbose):
@@ -238,7 +215,8 @@ class TerminalView:
     def _is_reported(self, about: str, message: str) -> bool:
         """Return whether the job's own status has the same message."""
         return any(
-            about == job.about and bool(job.message) and job.message in message for job in self.jobs
+            about == job.about and bool(job.state.message) and job.state.message in message
+            for job in self.jobs
         )
 
     def pull(self, image: str, message: str, now: float) -> list[Line]:
@@ -276,7 +254,7 @@ class TerminalView:
             record.reading = merged(record.reading, reading)
             self._newest[uid] = self._newest.pop(uid, record)
         if self.on_line is not None:
-            self.on_line(record.name, container, shown)
+            self.on_line(record.name, container, shown, reading)
         app = record.pod.spec.containers
         only = len(app) == 1 and app[0].name == container
         source = record.name if only else f"{record.name}/{container}"
@@ -291,7 +269,8 @@ class TerminalView:
 
     def pods_of(self, job: JobRecord) -> list[PodRecord]:
         """Return the pods of a job, in the order in which they appeared."""
-        return [record for record in self.pods.values() if self._root(record.pod) == job.uid]
+        uid = job.uid
+        return [one for one in self.pods.values() if self._root(one.known.pod) == uid]
 
     def _root(self, pod: Pod) -> str:
         uid, owner = pod.metadata.uid, controller_of(pod)
@@ -306,7 +285,8 @@ class TerminalView:
         names = [container.name for container in pod.spec.containers]
         for container in pod.spec.init_containers:
             sidecar = container.restart_policy == "Always"
-            if self.verbose or sidecar or _has_failed(pod, container.name):
+            status = pod.status.container(container.name)
+            if self.verbose or sidecar or (status is not None and status.has_failed):
                 names.append(container.name)
         return names
 
@@ -314,15 +294,17 @@ class TerminalView:
         """Return the pod that explains why a job has failed; None if no program has failed."""
         if job.job is None:
             return None
-        known = [(record, record.pod, record.failure) for record in self.pods_of(job)]
-        found = explaining(kind_of(job.job), job.job, known)
-        return found if found is not None and found.failure is not None else None
+        pods = [record.known for record in self.pods_of(job)]
+        found = explaining(kind_of(job.job), job.job, pods)
+        if found is None or found.failure is None:
+            return None
+        return self.pods[found.pod.metadata.uid]
 
     def silence_of(self, job: JobRecord, now: float) -> Silence | None:
         """Return for how long the programs of a running job have written nothing, if too long."""
         if job.finished is not None or job.phase != "Running":
             return None
-        pods = [each for each in self.pods_of(job) if each.state.word == "running"]
+        pods = [each for each in self.pods_of(job) if is_running(each.known)]
         reported = None if job.reported is None else self.started + job.reported_at
         return silence_of([each.output for each in pods], self.started + now, reported)
 
@@ -349,26 +331,3 @@ def _tenths(record: JobRecord, now: float) -> list[Line]:
         return []
     record.tenths = percentage // 10
     return [Line(f"{record.name}: {GAP.join(progress_line(record, None, now).words())}", at=now)]
-
-
-def _has_failed(pod: Pod, name: str) -> bool:
-    for status in pod.status.init_container_statuses:
-        ended = status.state.terminated or status.last_state.terminated
-        if status.name == name and ended is not None and ended.exit_code != 0:
-            return True
-    return False
-
-
-def _state(job: Job) -> tuple[str, str]:
-    """Return phase and message of a job; for a batch Job, of its most important condition."""
-    status = job.status
-    if status.phase:
-        return status.phase, one_line(status.message)
-    found = next((one for kind in _CONDITIONS if (one := status.true(kind))), None)
-    return ("", "") if found is None else (found.type, one_line(found.message))
-
-
-def _false(job: Job, kind: str) -> str:
-    """Return the message of a condition that is false; empty if it is not."""
-    found = job.status.false(kind)
-    return "" if found is None else one_line(found.message)

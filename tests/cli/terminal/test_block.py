@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli.builders import condition, job, pod, running, workload
-from traincrew.cli.display.block import block
 from traincrew.cli.display.rows import drawn
-from traincrew.cli.display.view import TerminalView
+from traincrew.cli.terminal.block import block
+from traincrew.cli.terminal.view import TerminalView
 
 MASTER = "digits-master-x"
 SPEC = {
@@ -43,7 +43,7 @@ def add_master(view: TerminalView, job_name: str = "digits") -> None:
 def test_roles_have_the_pods_that_run_and_those_that_are_asked_for() -> None:
     view = followed()
     add_master(view)
-    assert rows(view, 61.2) == ["digits  Running  1:01  master 1/1  ws0 0/2"]
+    assert rows(view, 61.2) == ["digits  ▶ Running  1:01  master 1/1  ws0 0/2"]
 
 
 def test_a_job_of_many_pods_is_one_row() -> None:
@@ -53,7 +53,7 @@ def test_a_job_of_many_pods_is_one_row() -> None:
     view.job(job("Running", kind="ElasticJob", name="wide", version="elastic.pytorch.org/v1alpha1",
                  spec=spec), 0.1)  # fmt: skip
     (row,) = rows(view, 5)
-    assert row == "wide  Running  0:05  Worker 0/1000"
+    assert row == "wide  ▶ Running  0:05  Worker 0/1000"
 
 
 def test_objects_without_roles_are_counted_by_their_owners() -> None:
@@ -61,7 +61,7 @@ def test_objects_without_roles_are_counted_by_their_owners() -> None:
     view.follow("Job", "default", "digits-master", 0.0)
     view.job(job(conditions=[condition("Running")], kind="Job", name="digits-master"), 0.1)
     view.pod(pod(MASTER, "Running", running(), owned_by=("Job", "digits-master")), 1)
-    assert rows(view, 2) == ["digits-master  Running  0:02  x 1/1"]
+    assert rows(view, 2) == ["digits-master  ▶ Running  0:02  x 1/1"]
 
 
 def test_lines_that_programs_print_are_read() -> None:
@@ -82,7 +82,7 @@ def test_lines_that_programs_print_are_read() -> None:
     (row,) = log("50%|##  | 2/4 [00:10<00:07, 1.5it/s, loss=0.25]")
     assert row.endswith("  50%  0:07 left  loss 0.25  accuracy 0.9  1.5 it/s")
     view.job(chainer(phase="Succeeded"), 21)
-    assert rows(view, 22.0) == ["digits  Succeeded  0:21  master 1/1  ws0 0/2"]
+    assert rows(view, 22.0) == ["digits  ✓ Succeeded  0:21  master 1/1  ws0 0/2"]
 
 
 def test_what_is_reported_goes_before_what_is_printed() -> None:
@@ -103,7 +103,7 @@ def test_what_is_reported_goes_before_what_is_printed() -> None:
     }
     view.job(chainer(progress=progress), 10)
     head, row = rows(view, 10, 100)
-    assert head.startswith("digits  Running  0:10")
+    assert head.startswith("digits  ▶ Running  0:10")
     assert row == (
         f"{'█' * 8}{'░' * 12}   43%  0:55 left  loss 0.4123  grad_norm nan  812.2 samples/s  "
         "schedule warm"
@@ -146,9 +146,9 @@ def test_a_warning_of_reports_that_do_not_advance_stays() -> None:
     stalled = condition("Progressing", status="False", reason="NotAdvancing", message="45% since")
     view.job(job("Running", version="kubeflow.org/v1alpha1", spec=SPEC,
                  conditions=[condition("Running"), stalled]), 1)  # fmt: skip
-    assert rows(view, 61.2)[0] == "digits  Running, warning  1:01  master 1/1  ws0 0/2"
+    assert rows(view, 61.2)[0] == "digits  ▶ Running, warning  1:01  master 1/1  ws0 0/2"
     view.job(chainer(), 62)
-    assert rows(view, 63)[0] == "digits  Running  1:03  master 1/1  ws0 0/2"
+    assert rows(view, 63)[0] == "digits  ▶ Running  1:03  master 1/1  ws0 0/2"
 
 
 def test_a_program_that_writes_nothing_is_quiet_and_no_time_is_estimated() -> None:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from traincrew.cli.display.lines import Line
+from traincrew.cli.display.podstates import how_it_ended
 from traincrew.cli.display.programs import by_importance
-from traincrew.cli.display.records import Line
-from traincrew.cli.display.rows import GAP, cut
-from traincrew.cli.display.text import duration, how_it_ended, seconds_between
+from traincrew.cli.display.rows import aligned, cut
+from traincrew.cli.display.states import NOT_SEEN, RUNNING
+from traincrew.cli.display.text import duration, seconds_between
 from traincrew.plan.shared.pods import output_of_programs
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.records import JobRecord, PodRecord, Warned
-    from traincrew.cli.display.text import Tone
-    from traincrew.cli.display.view import TerminalView
+    from traincrew.cli.display.states import Tone
+    from traincrew.cli.jobview.events import Warned
+    from traincrew.cli.terminal.records import JobRecord, PodRecord
+    from traincrew.cli.terminal.view import TerminalView
 
 WARNINGS_SHOWN = 8
 _LOG_LINES = 12
@@ -70,7 +73,7 @@ def _headline(job: JobRecord, now: float) -> list[Line]:
     elapsed = duration((job.finished if job.finished is not None else now) - job.started)
     title = f"{job.kind} {job.name}"
     if job.outcome is None:
-        return [Line(f"{title}: not finished ({job.phase or 'Pending'}) after {elapsed}", "bad")]
+        return [Line(f"{title}: not finished ({job.phase or NOT_SEEN}) after {elapsed}", "bad")]
     if job.outcome.succeeded:
         return [Line(f"{title}: Succeeded after {elapsed}", "good")]
     return [Line(f"{title}: {job.phase} after {elapsed}", "bad")]
@@ -104,18 +107,16 @@ def _fits(lines: list[Line], columns: int) -> bool:
 
 
 def _aligned(rows: list[tuple[str, str, int, str, Tone]], titles: tuple[str, ...]) -> list[Line]:
-    name = max(len("POD"), *(len(row[0]) for row in rows))
-    ended = max(len("STATE"), *(len(row[1]) for row in rows))
-    lines = [Line("  " + GAP.join((f"{'POD':<{name}}", f"{'STATE':<{ended}}", *titles[2:])))]
-    for pod, how, restarts, ran, tone in rows:
-        cells = {
-            "POD": f"{pod:<{name}}",
-            "STATE": f"{how:<{ended}}",
-            "RESTARTS": f"{restarts:>8}",
-            "RAN": ran,
-        }
-        lines.append(Line("  " + GAP.join(cells[title] for title in titles), tone))
-    return [line._replace(text=line.text.rstrip()) for line in lines]
+    cells = [
+        {"POD": pod, "STATE": how, "RESTARTS": f"{restarts:>8}", "RAN": ran}
+        for pod, how, restarts, ran, _ in rows
+    ]
+    head, *others = aligned([titles, *([row[title] for title in titles] for row in cells)])
+    tones = [row[-1] for row in rows]
+    return [
+        Line(f"  {head}"),
+        *(Line(f"  {text}", tone) for text, tone in zip(others, tones, strict=True)),
+    ]
 
 
 def _row(record: PodRecord, now: float) -> tuple[str, str, int, str, Tone]:
@@ -137,7 +138,7 @@ def _ending(record: PodRecord) -> tuple[str, Tone]:
             continue
         if (ended := how_it_ended(ended_container)) is not None:
             return ended
-    if record.state.word == "running":
+    if record.state.word == RUNNING.word:
         return "still running", "plain"
     return record.state.word or status.phase.lower(), record.state.tone
 

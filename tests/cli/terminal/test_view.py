@@ -6,12 +6,12 @@ import pytest
 
 from cli.builders import condition, ended, event, job, pod, running, waiting, workload
 from plan.shared.test_torchrun import output
-from traincrew.cli.display.block import block
+from traincrew.cli.display.lines import Line
 from traincrew.cli.display.objects import Pod
-from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import drawn
-from traincrew.cli.display.summary import summary
-from traincrew.cli.display.view import TerminalView
+from traincrew.cli.terminal.block import block
+from traincrew.cli.terminal.summary import summary
+from traincrew.cli.terminal.view import TerminalView
 from traincrew.cli.watching.outcome import exit_code
 
 MASTER = "digits-master-x"
