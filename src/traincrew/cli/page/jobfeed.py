@@ -20,6 +20,7 @@ from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
+from traincrew.cli.page.usage import UsageMeter
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
 
@@ -113,6 +114,7 @@ class JobFeed(Feed):
         version: Number of the derivation.
         recorder: Its metrics.
         logs: Its logs.
+        usage: What its pods use.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class JobFeed(Feed):
         self._phase = ""
         self._reported_at = ""
         scope = scope_of(served, namespace, name)
+        self.usage = UsageMeter(client, scope, self._running, self._is_looked_at, self.changed)
         self._watch = JobWatch(client, [(served.resource, scope)], self._watch_state)
         self._watch.add_handlers(
             job=self._job_changed,
@@ -168,6 +171,7 @@ class JobFeed(Feed):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch.run())
+                tasks.create_task(self.usage.run())
                 await jobs.wait_synced()
                 if self._job is None:
                     self.exists = False
@@ -176,6 +180,22 @@ class JobFeed(Feed):
             if self._timer is not None:
                 self._timer.cancel()
             await self.logs.stop()
+
+    def subscribe(self, event: asyncio.Event | None = None) -> asyncio.Event:
+        """Return an event that is set now, and whenever something changes."""
+        self.usage.wake()
+        return super().subscribe(event)
+
+    def _is_looked_at(self) -> bool:
+        return self.subscribers > 0
+
+    def _running(self) -> dict[str, str]:
+        """Return the UIDs of the pods that run, by name."""
+        return {
+            known.pod.metadata.name: uid
+            for uid, known in self._pods.items()
+            if not known.gone and known.pod.status.phase == "Running"
+        }
 
     def _watch_state(self, informer: Informer[Any], error: Exception | None) -> None:
         text = problem_of(error, informer.resource, informer.namespace)
@@ -332,6 +352,7 @@ class JobFeed(Feed):
         if gone is not None:
             del self._pods[gone]
             self.logs.forget(gone)
+            self.usage.recorder.forget(gone)
 
     def _mark_attempt(self, role: str, pod: model.PodView) -> None:
         """Mark in the curves that a new pod is not the first one of its place."""
