@@ -122,11 +122,22 @@ async def test_an_address_opens_one_window(cluster: Cluster) -> None:
         assert await other.open(first) == 403
         # The next address was printed when the first one was used.
         assert await other.open(browser.opened[-1]) == 200
+        # A new tab has the key, and asks for the rest.
+        status, text = await other.get("/session")
+        assert (status, json.loads(text)) == (200, {"cluster": "a cluster", "firstJob": ""})
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", f"{DIGITS}/logs/p/previous", COMPARED],
+    [
+        "/session",
+        "/jobs",
+        DIGITS,
+        f"{DIGITS}/manifest",
+        f"{DIGITS}/why",
+        f"{DIGITS}/logs/p/previous",
+        COMPARED,
+    ],
 )
 async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
