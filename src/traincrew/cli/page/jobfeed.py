@@ -18,6 +18,7 @@ from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
+from traincrew.cli.page.marks import marks_of_joined, marks_of_runs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.page.usage import UsageMeter
@@ -234,9 +235,16 @@ class JobFeed(Feed):
                 known = self.rows.get(pod.uid)
                 if known is None:
                     self._mark_attempt(role.name, pod)
+                before = known[1].life.runs if known is not None else ()
+                for when, text in marks_of_runs(f"{role.name} {pod.rank}", row.life.runs, before):
+                    self._mark(when, text)
                 same = known is not None and known[1] == row
                 rows[pod.uid] = known if known is not None and same else (self.version, row)
             roles.append(RoleCount(role.name, role.desired, ready))
+        if self.head is None:
+            lives = [(row.role, row.life) for _, row in rows.values() if row.pod.attempt == 1]
+            for when, text in marks_of_joined(lives):
+                self._mark(when, text)
         self.rows = rows
         self.head = self._head_of(
             view.job, progress=view.progress, conditions=view.conditions, roles=roles
@@ -357,9 +365,12 @@ class JobFeed(Feed):
     def _mark_attempt(self, role: str, pod: model.PodView) -> None:
         """Mark in the curves that a new pod is not the first one of its place."""
         if pod.attempt > 1:
-            at = moment(self._pods[pod.uid].life.created_at)
-            when = at.timestamp() if at is not None else time.time()
-            self.recorder.mark(when, f"{role} {pod.rank}: attempt {pod.attempt}")
+            created = self._pods[pod.uid].life.created_at
+            self._mark(created, f"{role} {pod.rank}: attempt {pod.attempt}")
+
+    def _mark(self, when: str | None, text: str) -> None:
+        at = moment(when or "")
+        self.recorder.mark(at.timestamp() if at is not None else time.time(), text)
 
     def _around_changed(self, _old: object, _new: object) -> None:
         self._events_stale = True
