@@ -339,6 +339,17 @@ def _static() -> dict[str, tuple[bytes, str]]:
             kind = _TYPES.get("." + file.name.rpartition(".")[2])
             if file.is_file() and kind is not None:
                 found[folder + file.name] = (file.read_bytes(), kind)
+    # A browser would find modules one level of imports after the other, and ask for each level.
+    modules = [
+        f'<link rel="modulepreload" href="/static/{name}">'
+        for name in found
+        if name.endswith(".js")
+    ]
+    body, kind = found["index.html"]
+    found["index.html"] = (
+        body.replace(b"</head>", "\n".join([*modules, "</head>"]).encode()),
+        kind,
+    )
     return found
 
 
