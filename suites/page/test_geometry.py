@@ -37,6 +37,11 @@ WINDOWS = {
     "200 % of 1280": (640, 400, 2),
 }
 """Width, height in CSS pixels, and pixels of the screen for each of them."""
+DIRECTIONS = """
+const found = [...document.querySelectorAll(".clipped")]
+  .filter((each) => each.textContent.includes(arguments[0]));
+return [...new Set(found.map((each) => getComputedStyle(each).direction))];
+"""
 PRINTS = """
 import json, time
 NAMES = {names!r}
@@ -114,6 +119,10 @@ def test_a_list_of_each_length(
     window.open()
     count = LISTS[namespace]
     until(lambda: len(window.find("tr[data-key]")) == count, f"{count} jobs")
+    if count:
+        # What is read from right to left is cut at its end, which is on the left.
+        directions = window.driver.execute_script(DIRECTIONS, RIGHT_TO_LEFT.split(maxsplit=1)[0])
+        assert directions == ["rtl"]
     problems = {size: misplaced(window) for size in sizes(window)}
     assert not any(problems.values()), json.dumps(problems, indent=1, ensure_ascii=False)
     assert window.complaints() == []

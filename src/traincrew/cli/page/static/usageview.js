@@ -21,7 +21,7 @@ const CURVES = /** @type {[("cpu" | "memory"), string][]} */ ([["cpu", "CPU"], [
 export function showUsage(place, usage, uids) {
   const course = usage.courseOf(uids);
   const words = usage.wordsOf(uids);
-  place.hidden = course === null && words === null;
+  place.hidden = words === null && (course === null || course.cpu.at.length < 2);
   place.replaceChildren(...(place.hidden ? [] : CURVES).map(([part, name]) => {
     const text = words ? words[part] : "";
     return element("span", { class: "use", title: `${name}: ${text || "not measured any more"}` }, course && curve(course[part], name), element("span", { class: "words" }, text));
