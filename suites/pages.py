@@ -202,10 +202,16 @@ class Window:
         tip = self.point_at(metric, fraction)[metrics.index(metric)]
         return float(tip.splitlines()[1].split()[-1])
 
-    def resize(self, width: int, height: int) -> None:
+    def resize(self, width: int, height: int, scale: float = 1) -> None:
+        """Give the window a size in CSS pixels, of each of which the screen has `scale`."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700},
+            {
+                "width": width,
+                "height": height,
+                "deviceScaleFactor": scale,
+                "mobile": width < 700 and scale == 1,
+            },
         )
 
     def picture(self, name: str, directory: Path) -> Path:

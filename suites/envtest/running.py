@@ -124,11 +124,11 @@ def prepared(project: str, directory: Path) -> Path:
         for file in origin.glob(files):
             shutil.copyfile(file, copied / target / file.name)
     if project in _KUSTOMIZED:
-        origin, target = (copied / each for each in _KUSTOMIZED[project])
-        target.parent.mkdir()
+        place, written = (copied / each for each in _KUSTOMIZED[project])
+        written.parent.mkdir()
         kubectl = binaries.build("kubectl", print)
-        with target.open("wb") as file:
-            subprocess.run([kubectl, "kustomize", origin], stdout=file, check=True)
+        with written.open("wb") as output:
+            subprocess.run([kubectl, "kustomize", place], stdout=output, check=True)
     return copied
 
 

@@ -112,39 +112,51 @@ def _job(name: str, workers: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def create_job(client: Client, name: str, workers: int) -> None:
+async def create_job(client: Client, name: str, workers: int, namespace: str = NAMESPACE) -> None:
     """Create a job without its pods."""
-    await client.create(ELASTIC_JOBS, _job(name, workers), NAMESPACE)
+    await client.create(ELASTIC_JOBS, _job(name, workers), namespace)
     counts = {"Worker": {"ready": workers}}
     await client.patch(
-        ELASTIC_JOBS, name, NAMESPACE, subresource="status",
+        ELASTIC_JOBS, name, namespace, subresource="status",
         patch={"status": {"phase": "Running", "startTime": _now(), "replicaStatuses": counts}},
     )  # fmt: skip
 
 
-async def create_pods(client: Client, job: str, statuses: list[dict[str, Any]]) -> None:
+async def create_pods(
+    client: Client, job: str, statuses: list[dict[str, Any]], namespace: str = NAMESPACE
+) -> None:
     """Create a pod for each status; nothing starts them."""
     for first in range(0, len(statuses), AT_ONCE):
         ranks = range(first, min(first + AT_ONCE, len(statuses)))
-        await asyncio.gather(*(_create_pod(client, job, rank, statuses[rank]) for rank in ranks))
+        await asyncio.gather(
+            *(_create_pod(client, job, rank, statuses[rank], namespace) for rank in ranks)
+        )
 
 
-async def _create_pod(client: Client, job: str, rank: int, status: dict[str, Any]) -> None:
+async def _create_pod(
+    client: Client, job: str, rank: int, status: dict[str, Any], namespace: str
+) -> None:
     # Of no scheduler and no node of this cluster.
     node = {"nodeName": f"node-{rank // PODS_OF_A_NODE}"} if "startTime" in status else {}
-    await client.create(PODS, pod(job, rank, schedulerName="none", **node), NAMESPACE)
-    await set_status(client, job, rank, status)
+    await client.create(PODS, pod(job, rank, schedulerName="none", **node), namespace)
+    await set_status(client, job, rank, status, namespace)
 
 
-async def set_status(client: Client, job: str, rank: int, status: dict[str, Any]) -> None:
+async def set_status(
+    client: Client, job: str, rank: int, status: dict[str, Any], namespace: str = NAMESPACE
+) -> None:
     """Change the status of a pod."""
     await client.patch(
-        PODS, pod_name(job, rank), NAMESPACE, patch={"status": status}, subresource="status"
+        PODS, pod_name(job, rank), namespace, patch={"status": status}, subresource="status"
     )
 
 
 def create(
-    cluster: traincrew.LocalCluster, job: str, statuses: list[dict[str, Any]], workers: int = 0
+    cluster: traincrew.LocalCluster,
+    job: str,
+    statuses: list[dict[str, Any]],
+    workers: int = 0,
+    namespace: str = NAMESPACE,
 ) -> None:
     """Create a job with a pod for each status.
 
@@ -153,12 +165,13 @@ def create(
         job: Its name.
         statuses: By rank.
         workers: How many the job asks for, if that is another number.
+        namespace: Its namespace.
     """
 
     async def work() -> None:
         async with Client(load_config(str(cluster.kubeconfig))) as client:
-            await create_job(client, job, workers or len(statuses))
-            await create_pods(client, job, statuses)
+            await create_job(client, job, workers or len(statuses), namespace)
+            await create_pods(client, job, statuses, namespace)
 
     asyncio.run(work())
 
@@ -195,9 +208,9 @@ def report(
     set_job(cluster, job, change)
 
 
-def address_of(job: str) -> str:
+def address_of(job: str, namespace: str = NAMESPACE) -> str:
     """Return how the page names a job."""
-    return f"{ELASTIC_JOBS.kind}.{ELASTIC_JOBS.group}/{NAMESPACE}/{job}"
+    return f"{ELASTIC_JOBS.kind}.{ELASTIC_JOBS.group}/{namespace}/{job}"
 
 
 def set_job(cluster: traincrew.LocalCluster, job: str, status: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from suites.pages import Window, until
 import traincrew
 
 from . import checkers, many_pods
+from .geometry import misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,22 +21,6 @@ axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).then(
   ({violations}) => done(violations.flatMap(({id, impact, nodes}) =>
     nodes.map((node) => `${impact} ${id}: ${node.target} ${node.failureSummary}`))),
   (error) => done([String(error)]));
-"""
-# Texts that are cut without a mark of it, or reach beyond the window; what scrolls may be larger.
-CUT = """
-const found = [];
-const scrolls = ".log, .timeline, .pod-list, .scroll, .squares, .last-lines, pre";
-for (const each of document.querySelectorAll("main *, header *")) {
-  const box = each.getBoundingClientRect(), name = each.className || each.tagName;
-  if (!box.width || !box.height || each.closest("svg, canvas, .uplot") || each.closest(scrolls)) {
-    continue;
-  }
-  if (box.right > innerWidth + 1) found.push(`beyond the window: ${name}`);
-  const style = getComputedStyle(each);
-  const clipped = style.overflowX === "hidden" && style.textOverflow !== "ellipsis";
-  if (clipped && each.scrollWidth > each.clientWidth + 1) found.push(`cut: ${name}`);
-}
-return [...new Set(found)];
 """
 LONG = "a-name-of-as-many-letters-as-a-job-of-its-kind-has1"
 JOBS = {"few": 3, "crowd": 40, LONG: 1}
@@ -97,5 +82,4 @@ def test_each_state_in_each_size(
 
 def _problems(window: Window) -> list[str]:
     found: list[str] = window.driver.execute_async_script(FIND)
-    cut: list[str] = window.driver.execute_script(CUT)
-    return found + cut
+    return found + misplaced(window)

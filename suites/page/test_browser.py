@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from suites.pages import TRAINCREW, PageProcess, Window, until
@@ -298,9 +299,39 @@ def test_it_fits_into_every_width(
     cluster.client.delete("chainerjob", "fits")
 
 
+def test_new_tabs_reload_and_bookmarks_need_no_address(
+    window: Window, cluster: traincrew.LocalCluster
+) -> None:
+    driver = window.driver
+    cluster.client.create(job("doors", "import time; time.sleep(600)"))
+    first = driver.current_window_handle
+    link = until(lambda: driver.find_element(By.LINK_TEXT, "doors"), "the job")
+    ActionChains(driver).key_down(Keys.CONTROL).click(link).key_up(Keys.CONTROL).perform()
+    until(lambda: len(driver.window_handles) == 2, "a new tab")
+    (other,) = set(driver.window_handles) - {first}
+    driver.switch_to.window(other)
+    window.until_text("doors", "h1")
+    driver.refresh()
+    window.until_text("doors", "h1")
+    bookmark = driver.current_url
+    driver.close()
+    driver.switch_to.window(first)
+    driver.switch_to.new_window("tab")
+    driver.get(bookmark)
+    window.until_text("doors", "h1")
+    # The address that this browser has opened once is an entry of its history, too.
+    driver.get("about:blank")
+    driver.get(window.page.addresses[-2])
+    window.until_text("Jobs", "h1")
+    assert all("403" in each for each in window.complaints())
+    driver.close()
+    driver.switch_to.window(first)
+    cluster.client.delete("chainerjob", "doors")
+
+
 def test_an_address_that_was_used_says_so(window: Window) -> None:
     used = window.page.addresses[-2]
-    window.driver.execute_script("sessionStorage.clear()")
+    window.driver.execute_script("localStorage.clear()")
     window.driver.get("about:blank")
     window.driver.get(used)
     window.until_text("this address was used already")

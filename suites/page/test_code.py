@@ -52,4 +52,4 @@ def test_nothing_is_downloaded() -> None:
 
 
 def test_numbers(place: Path) -> None:
-    run(place, "node", "--test", "points.test.mjs")
+    run(place, "node", "--test", "points.test.mjs", "usage.test.mjs")

@@ -12,6 +12,7 @@ from suites.pages import Window, until
 import traincrew
 
 from . import many_pods
+from .geometry import misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +71,11 @@ def test_what_is_not_well_is_seen_first(
     assert window.driver.execute_script(IS_SEEN, window.find(".pod-row")[0])
     states = [button.text for button in window.find(".states button")]
     assert states == ["1 exit code 3", "1 waiting for a node", "1 restarted", "998 running"]
-    assert window.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert misplaced(window) == []
     window.picture(f"page-many-{width}-{theme}", tmp_path)
+    window.part("Overview")
+    until(lambda: len(window.find(".square")) == WORKERS, "a square for each pod")
+    assert misplaced(window) == []
 
 
 def test_only_rows_that_can_be_seen_are_drawn(window: Window) -> None:

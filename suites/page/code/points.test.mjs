@@ -10,7 +10,7 @@ import { dotsOf, knownOf, phaseOf, pointsOf } from "./static/jobrow.js";
 import { summaryOf } from "./static/events.js";
 import { endOf } from "./static/panel.js";
 import { Quiet } from "./static/quiet.js";
-import { bestOf, counterOf, csvOf, isCounted, lineOf, smoothed, stepAt } from "./static/points.js";
+import { bestOf, counterOf, csvOf, isCounted, labelled, lineOf, smoothed, stepAt } from "./static/points.js";
 
 const series = (metric, source, at, value) => ({ metric, source, at, value });
 
@@ -224,4 +224,13 @@ test("what is no warning is said in one line", () => {
   assert.equal(summaryOf([...pods, event(15, "Started", "Pod p-0"), event(5, "Created", "Job j")]), "40 pods started, 1 Job created, in 12s");
   assert.equal(summaryOf([event(1, "JobRunning", "MxJob m")]), "JobRunning of 1 MxJob");
   assert.equal(summaryOf(["Aed", "Bed", "Ced", "Ded", "Eed", "Fed"].map((reason) => event(1, reason, "Pod p"))).split(", ").at(-1), "2 more kinds of events");
+});
+
+test("texts of marks cover no other, and are not cut", () => {
+  const room = { left: 0, right: 100, gap: 2 };
+  const marks = [10, 12, 14, 16, 60, 90].map((x) => ({ x, width: 30, text: String(x) }));
+  assert.deepEqual(labelled(marks, room, 3), [
+    { x: 12, line: 0, text: "10" }, { x: 14, line: 1, text: "12" }, { x: 16, line: 2, text: "14" },
+    { x: 62, line: 0, text: "60" }, { x: 58, line: 1, text: "90" },
+  ]);
 });

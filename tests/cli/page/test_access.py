@@ -2,7 +2,7 @@
 
 import pytest
 
-from traincrew.cli.page.access import MOST_SESSIONS, TOKEN_SECONDS, Access
+from traincrew.cli.page.access import MOST_SESSIONS, Access
 
 PORT = 4321
 OWN = {"Host": f"127.0.0.1:{PORT}"}
@@ -10,47 +10,47 @@ OWN = {"Host": f"127.0.0.1:{PORT}"}
 
 def test_a_token_is_valid_once() -> None:
     access = Access(PORT)
-    token = access.new_token(0.0)
+    token = access.new_token()
 
-    session = access.exchange(token, 1.0)
+    session = access.exchange(token)
     assert session is not None
     assert access.is_session(f"Bearer {session}")
-    assert access.exchange(token, 1.0) is None
+    assert access.exchange(token) is None
 
 
 @pytest.mark.parametrize("given", ["", "wrong", "ü", "x" * 10_000])
 def test_another_token_is_not_valid(given: str) -> None:
     access = Access(PORT)
-    token = access.new_token(0.0)
+    token = access.new_token()
 
-    assert access.exchange(given, 1.0) is None
-    assert access.exchange(token, 1.0) is not None
+    assert access.exchange(given) is None
+    assert access.exchange(token) is not None
 
 
 def test_no_token_is_not_valid() -> None:
-    assert Access(PORT).exchange("", 0.0) is None
+    assert Access(PORT).exchange("") is None
 
 
-def test_a_token_ends() -> None:
+def test_a_new_token_takes_the_place_of_the_one_before() -> None:
     access = Access(PORT)
 
-    assert access.exchange(access.new_token(0.0), TOKEN_SECONDS + 1) is None
-    first = access.new_token(0.0)
-    access.new_token(0.0)
-    assert access.exchange(first, 1.0) is None
+    first = access.new_token()
+    second = access.new_token()
+    assert access.exchange(first) is None
+    assert access.exchange(second) is not None
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Bearer x", "Basic x", "Bearer ü"])
 def test_what_is_no_session(header: str) -> None:
     access = Access(PORT)
-    access.exchange(access.new_token(0.0), 0.0)
+    access.exchange(access.new_token())
 
     assert not access.is_session(header)
 
 
 def test_sessions_are_bounded() -> None:
     access = Access(PORT)
-    sessions = [access.exchange(access.new_token(0.0), 0.0) for _ in range(MOST_SESSIONS + 1)]
+    sessions = [access.exchange(access.new_token()) for _ in range(MOST_SESSIONS + 1)]
 
     assert not access.is_session(f"Bearer {sessions[0]}")
     assert all(access.is_session(f"Bearer {each}") for each in sessions[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -122,11 +123,22 @@ async def test_an_address_opens_one_window(cluster: Cluster) -> None:
         assert await other.open(first) == 403
         # The next address was printed when the first one was used.
         assert await other.open(browser.opened[-1]) == 200
+        # A new tab has the key, and asks for the rest.
+        status, text = await other.get("/session")
+        assert (status, json.loads(text)) == (200, {"cluster": "a cluster", "firstJob": ""})
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why", f"{DIGITS}/logs/p/previous", COMPARED],
+    [
+        "/session",
+        "/jobs",
+        DIGITS,
+        f"{DIGITS}/manifest",
+        f"{DIGITS}/why",
+        f"{DIGITS}/logs/p/previous",
+        COMPARED,
+    ],
 )
 async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
@@ -174,6 +186,20 @@ async def test_what_is_not_there(cluster: Cluster, path: str) -> None:
     async with opened(cluster) as browser:
         status, _ = await browser.get(path)
         assert status == 404
+
+
+async def test_all_modules_are_named_in_the_page(cluster: Cluster) -> None:
+    """A browser asks for all of them at once, not level by level of their imports."""
+    async with opened(cluster) as browser:
+        _, page = await browser.get("/")
+        modules = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', page)
+        assert {"app.js", "list.js", "job.js", "vendor/uPlot.esm.js"} <= set(modules)
+        for module in modules:
+            status, text = await browser.get(f"/static/{module}")
+            assert status == 200
+            folder = module.rpartition("/")[0]
+            for imported in re.findall(r'from "\./([^"]+)"', text):
+                assert f"{folder}/{imported}".lstrip("/") in modules
 
 
 async def test_every_answer_has_a_strict_policy(cluster: Cluster) -> None:

@@ -4,8 +4,11 @@ Every program of this machine can connect to a loopback port, and every web page
 browser can send requests to it. So:
 
 - The printed address contains a token that is valid once, in its fragment, which browsers send to
-  nobody. The page exchanges it for a session key, which it keeps in its own storage, and sends with
-  each request in a header: other than a cookie, no other page or port can make a browser do that.
+  nobody. It lives as long as the server: whoever comes back to a terminal after a while has an
+  address that opens. The page exchanges it for a session key, which it keeps in the storage of its
+  origin, so that new tabs of the same browser have it, and sends with each request in a header:
+  other than a cookie, no other page or port can make a browser do that. The key dies with the
+  server.
 - A request must name this server in ``Host`` (no name of an attacker that resolves to 127.0.0.1),
   and in ``Origin`` and ``Sec-Fetch-Site``, if it has them, this very page.
 """
@@ -20,8 +23,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TOKEN_SECONDS = 600.0
-"""How long an address that nobody has opened is valid, counted from when it was printed."""
 MOST_SESSIONS = 64
 """Sessions that are kept; the oldest one ends for a new one."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -37,18 +38,16 @@ class Access:
     def __init__(self, port: int) -> None:
         self._hosts = frozenset(f"{name}:{port}" for name in _NAMES)
         self._token = ""
-        self._expires = 0.0
         self._sessions: dict[bytes, None] = {}
 
-    def new_token(self, now: float) -> str:
+    def new_token(self) -> str:
         """Return a token that can be exchanged once; the one before is not valid any more."""
         self._token = secrets.token_urlsafe(32)
-        self._expires = now + TOKEN_SECONDS
         return self._token
 
-    def exchange(self, token: str, now: float) -> str | None:
-        """Return a session key for a token; None if it is wrong, used or too old."""
-        if not self._token or now > self._expires or not _same(token, self._token):
+    def exchange(self, token: str) -> str | None:
+        """Return a session key for a token; None if it is wrong or was used."""
+        if not self._token or not _same(token, self._token):
             return None
         self._token = ""
         session = secrets.token_urlsafe(32)

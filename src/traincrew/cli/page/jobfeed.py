@@ -21,8 +21,10 @@ from traincrew.cli.jobview.jobstate import job_state
 from traincrew.cli.jobview.pods import KnownPod, explaining, known
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.logs import JobLogs
+from traincrew.cli.page.marks import marks_of_joined, marks_of_runs
 from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
+from traincrew.cli.page.usage import UsageMeter
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
 from traincrew.engine.times import format_time
@@ -117,6 +119,7 @@ class JobFeed(Feed):
         version: Number of the derivation.
         recorder: Its metrics.
         logs: Its logs.
+        usage: What its pods use.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class JobFeed(Feed):
         self._phase = ""
         self._reported_at = ""
         scope = scope_of(served, namespace, name)
+        self.usage = UsageMeter(client, scope, self._running, self._is_looked_at, self.changed)
         self._watch = JobWatch(client, [(served.resource, scope)], self._watch_state)
         self._watch.add_handlers(
             job=self._job_changed,
@@ -172,6 +176,7 @@ class JobFeed(Feed):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch.run())
+                tasks.create_task(self.usage.run())
                 await jobs.wait_synced()
                 if self._job is None:
                     self.exists = False
@@ -180,6 +185,22 @@ class JobFeed(Feed):
             if self._timer is not None:
                 self._timer.cancel()
             await self.logs.stop()
+
+    def subscribe(self, event: asyncio.Event | None = None) -> asyncio.Event:
+        """Return an event that is set now, and whenever something changes."""
+        self.usage.wake()
+        return super().subscribe(event)
+
+    def _is_looked_at(self) -> bool:
+        return self.subscribers > 0
+
+    def _running(self) -> dict[str, str]:
+        """Return the UIDs of the pods that run, by name."""
+        return {
+            pod.metadata.name: uid
+            for uid, ((pod, _, _, gone), _) in self._pods.items()
+            if not gone and pod.status.phase == "Running"
+        }
 
     def _watch_state(self, informer: Informer[Any], error: Exception | None) -> None:
         text = problem_of(error, informer.resource, informer.namespace)
@@ -220,9 +241,16 @@ class JobFeed(Feed):
                 before = self.rows.get(pod.uid)
                 if before is None:
                     self._mark_attempt(role.name, pod)
+                runs = before[1].life.runs if before is not None else ()
+                for when, text in marks_of_runs(f"{role.name} {pod.rank}", row.life.runs, runs):
+                    self._mark(when, text)
                 same = before is not None and before[1] == row
                 rows[pod.uid] = before if before is not None and same else (self.version, row)
         roles = [RoleCount(role.name, role.desired, role.ready) for role in view.roles]
+        if self.head is None:
+            lives = [(row.role, row.life) for _, row in rows.values() if row.pod.attempt == 1]
+            for when, text in marks_of_joined(lives):
+                self._mark(when, text)
         self.rows = rows
         self.head = self._head_of(
             view.job, progress=view.progress, conditions=view.conditions, roles=roles
@@ -330,13 +358,17 @@ class JobFeed(Feed):
         if gone is not None:
             del self._pods[gone]
             self.logs.forget(gone)
+            self.usage.recorder.forget(gone)
 
     def _mark_attempt(self, role: str, pod: model.PodView) -> None:
         """Mark in the curves that a new pod is not the first one of its place."""
         if pod.attempt > 1:
-            at = moment(self._pods[pod.uid].life.created_at)
-            when = at.timestamp() if at is not None else time.time()
-            self.recorder.mark(when, f"{role} {pod.rank}: attempt {pod.attempt}")
+            created = self._pods[pod.uid].life.created_at
+            self._mark(created, f"{role} {pod.rank}: attempt {pod.attempt}")
+
+    def _mark(self, when: str | None, text: str) -> None:
+        at = moment(when or "")
+        self.recorder.mark(at.timestamp() if at is not None else time.time(), text)
 
     def _around_changed(self, _old: object, _new: object) -> None:
         self._events_stale = True

@@ -123,4 +123,4 @@ async def _until_ended(run: Run | None, server: PageServer) -> None:
 
 
 def _say_next(address: str) -> None:
-    click.echo(f"Opened. For another window:\n\n  {address}\n")
+    click.echo(f"Opened, also for new tabs there. For another browser:\n\n  {address}\n")

@@ -177,7 +177,7 @@ class PageServer:
         Args:
             job: ``KIND.GROUP/NAMESPACE/NAME`` of the job to show; the list if it is empty.
         """
-        token = self._access.new_token(time.monotonic())
+        token = self._access.new_token()
         return f"http://127.0.0.1:{self.port}/#token={token}" + (f"&job={job}" if job else "")
 
     # -- requests ---------------------------------------------------------------------------------
@@ -208,6 +208,8 @@ class PageServer:
             return _problem(401, "this session has ended: open the address that was printed last")
         self._server.mark_authenticated(request)
         match method, request.path.split("/")[1:]:
+            case "GET", ["session"]:
+                return _json(self._about())
             case "GET", ["jobs"]:
                 return await self._stream(request, self._list, ListCursor(self._list))
             case "GET", ["compare"]:
@@ -239,14 +241,16 @@ class PageServer:
             token = decode_json(await request.read(), type=dict[str, str])["token"]
         except (UndecodableError, KeyError):
             return _problem(400, "a token is missing")
-        session = self._access.exchange(token, time.monotonic())
+        session = self._access.exchange(token)
         if session is None:
-            return _problem(
-                403, "this address was used already, or is too old: open the one printed last"
-            )
+            return _problem(403, "this address was used already: open the one printed last")
         if self._opened is not None:
             self._opened(self.address())
-        return _json({"session": session, "cluster": self._cluster, "firstJob": self._first_job})
+        return _json({"session": session} | self._about())
+
+    def _about(self) -> dict[str, str]:
+        """Return what every window has to know."""
+        return {"cluster": self._cluster, "firstJob": self._first_job}
 
     def _follow_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
         known = self._feeds.known(job)
@@ -335,6 +339,17 @@ def _static() -> dict[str, tuple[bytes, str]]:
             kind = _TYPES.get("." + file.name.rpartition(".")[2])
             if file.is_file() and kind is not None:
                 found[folder + file.name] = (file.read_bytes(), kind)
+    # A browser would find modules one level of imports after the other, and ask for each level.
+    modules = [
+        f'<link rel="modulepreload" href="/static/{name}">'
+        for name in found
+        if name.endswith(".js")
+    ]
+    body, kind = found["index.html"]
+    found["index.html"] = (
+        body.replace(b"</head>", "\n".join([*modules, "</head>"]).encode()),
+        kind,
+    )
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.cli.page.feed import Message
+from traincrew.cli.page.usage import UsageCursor
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -69,6 +70,7 @@ class JobCursor:
         self._lines = feed.logs.read - len(feed.logs.lines)
         self._skipped = 0
         self._series = SeriesCursor(feed.recorder)
+        self._usage = UsageCursor(feed.usage.recorder)
 
     def collect(self) -> list[Message]:
         """Return what has changed since the last call."""
@@ -76,7 +78,7 @@ class JobCursor:
         if self._feed.version != self._version:
             messages += self._state()
             self._version = self._feed.version
-        return messages + self._series.collect() + self._log()
+        return messages + self._series.collect() + self._usage.collect() + self._log()
 
     def _state(self) -> list[Message]:
         feed, messages = self._feed, []

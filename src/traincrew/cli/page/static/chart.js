@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { duration, element, number, save } from "./format.js";
-import { bestOf, csvOf, smoothed } from "./points.js";
+import { bestOf, csvOf, labelled, smoothed } from "./points.js";
 
 /**
  * @typedef {import("./points.js").Axis} Axis
@@ -13,6 +13,11 @@ import { bestOf, csvOf, smoothed } from "./points.js";
 const HEIGHT = 168;
 const LARGE_HEIGHT = 420;
 const WEIGHT = 0.6;
+/** Between two marks on the axis of times since the beginning, in seconds; beyond them, days. */
+const TIMES = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((days) => days * 86400)];
+/** Letters of a mark that are drawn, and how many marks have theirs below each other. */
+const MARK_LETTERS = 24;
+const MARK_LINES = 3;
 /** Of curves, in their order. */
 export const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626"];
 
@@ -112,7 +117,7 @@ export class Chart {
       scales: { x: { time: axis === "clock" }, ...(logarithmic ? { y: { distr: 3 } } : {}) },
       series: [{}, ...lines.flatMap((_, index) => (smooth ? [curve(index, true), curve(index, false)] : [curve(index, false)]))],
       axes: [
-        axis === "clock" ? { ...look, size: 30 } : { ...look, size: 30, values: (_, ticks) => ticks.map((each) => (axis === "step" ? short(each) : time(each))) },
+        axisOf(axis, look),
         { ...look, size: 56, values: (_, ticks) => ticks.map((each) => (each === null ? "" : tick(each))) },
       ],
       cursor: { sync: { key: `traincrew-${axis}` }, points: { size: 6 } },
@@ -148,14 +153,17 @@ export class Chart {
     ctx.setLineDash([4, 4]);
     ctx.textAlign = "left";
     ctx.font = `${10 * devicePixelRatio}px sans-serif`;
-    for (const [at, text] of this.marks) {
-      const x = plot.valToPos(at, "x", true);
-      if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
+    const places = this.marks.map(([at, text]) => ({ x: plot.valToPos(at, "x", true), text: text.slice(0, MARK_LETTERS) }))
+      .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
+    for (const { x } of places) {
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.fillText(text.slice(0, 24), x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+    }
+    const room = { left: bbox.left, right: bbox.left + bbox.width, gap: 3 * devicePixelRatio };
+    for (const { x, line, text } of labelled(places.map((each) => ({ ...each, width: ctx.measureText(each.text).width })), room, MARK_LINES)) {
+      ctx.fillText(text, x, bbox.top + (10 + 12 * line) * devicePixelRatio);
     }
     ctx.restore();
   }
@@ -182,6 +190,18 @@ export class Chart {
   fileName() {
     return this.metric.replace(/[^\w.-]+/g, "-").slice(0, 60) || "metric";
   }
+}
+
+/**
+ * Return the horizontal axis.
+ * @param {Axis} axis
+ * @param {uPlot.Axis} look
+ * @returns {uPlot.Axis}
+ */
+function axisOf(axis, look) {
+  if (axis === "clock") return { ...look, size: 30 };
+  if (axis === "step") return { ...look, size: 30, values: (_, ticks) => ticks.map(short) };
+  return { ...look, size: 30, space: 70, incrs: TIMES, values: (_, ticks) => ticks.map(time) };
 }
 
 /**

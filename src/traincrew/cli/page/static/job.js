@@ -16,6 +16,8 @@ import { state } from "./states.js";
 import { DELETED } from "./shared.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
+import { Usage } from "./usage.js";
+import { showUsage } from "./usageview.js";
 
 /**
  * @typedef {import("./head.js").JobName} JobName
@@ -61,6 +63,7 @@ class View {
     /** @type {import("./shared.js").Tone} */
     this.tone = "plain";
     this.quiet = new Quiet();
+    this.usage = new Usage();
     this.ended = false;
     /** @type {Reported | null} */
     this.reported = null;
@@ -76,8 +79,11 @@ class View {
       ask: (pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }),
       previous: async (pod) => JSON.parse(await text(`${path}/logs/${encodeURIComponent(pod)}/previous`)),
     });
-    this.pods = new Pods((shown) => this.timeline.draw(shown.length > MANY_PODS ? shown : [...shown].sort(byPlace)), (pod) => this.showLog(pod));
-    this.squares = new Squares((row) => this.showLog(row.pod.name));
+    this.pods = new Pods((shown) => this.timeline.draw(shown.length > MANY_PODS ? shown : [...shown].sort(byPlace)), (pod) => this.showLog(pod), this.usage);
+    this.squares = new Squares((row) => this.showLog(row.pod.name), this.usage);
+    this.together = element("span", { class: "usage" });
+    this.all = element("div", { class: "all-pods", hidden: "" }, "All", this.together);
+    this.unmeasured = element("p", { class: "faint unmeasured", hidden: "" });
     this.few = element("ul", { class: "few-pods" });
     this.events = new Events();
     this.manifest = element("pre", { class: "manifest", tabindex: "0", role: "region", "aria-label": "Manifest" });
@@ -101,7 +107,7 @@ class View {
 
   overview() {
     const pods = card("Pods");
-    pods.append(this.few, this.squares.place);
+    pods.append(this.all, this.few, this.squares.place, this.unmeasured);
     const timeline = card("Timeline");
     timeline.append(this.timeline.place);
     this.side.append(pods, timeline);
@@ -112,7 +118,7 @@ class View {
   /** @param {() => void} clusterEnded */
   handlers(clusterEnded) {
     return {
-      begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); this.quiet.clear(Date.now() / 1000); },
+      begin: () => { this.known.clear(); this.curves.clear(); this.log.clear(); this.quiet.clear(Date.now() / 1000); this.usage.clear(); },
       absent: (/** @type {any} */ content) => {
         this.head.show("absent", "plain");
         this.problems.replaceChildren(...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
@@ -122,6 +128,8 @@ class View {
       pods: (/** @type {{changed: import("./rows.js").PodRow[], removed: string[]}} */ content) => this.onPods(content),
       series: (/** @type {any} */ content) => { this.curves.add(content); this.drawProgress(); },
       marks: (/** @type {[number, string][]} */ content) => this.curves.setMarks(content),
+      usage: (/** @type {import("./usage.js").All} */ content) => { this.usage.set(content); this.drawUsage(); },
+      used: (/** @type {any} */ content) => { this.usage.add(content); this.drawUsage(); },
       log: (/** @type {{lines: import("./log.js").Line[], missed: number}} */ content) => this.onLog(content),
       events: (/** @type {EventRow[]} */ content) => { this.latest = content; this.drawEvents(); },
       ended: (/** @type {{at: number}} */ content) => { this.timeline.ended = content.at; clusterEnded(); },
@@ -170,8 +178,19 @@ class View {
     const few = rows.length < FEW_PODS;
     this.few.hidden = !few;
     this.squares.place.hidden = few;
-    if (few) this.few.replaceChildren(...rows.sort(byPlace).map(podOf));
+    if (few) this.few.replaceChildren(...rows.sort(byPlace).map((row) => podOf(row, this.usage)));
     else this.squares.draw(this.roles, rows);
+  }
+
+  drawUsage() {
+    this.unmeasured.hidden = !this.usage.problem;
+    this.unmeasured.textContent = this.usage.problem;
+    const pods = [...this.known.keys()];
+    showUsage(this.together, this.usage, pods);
+    this.all.hidden = this.together.hidden || pods.length < 2; // of one pod its own line says it
+    this.pods.drawUsage();
+    this.squares.drawUsage();
+    if (!this.few.hidden) this.drawPods();
   }
 
   drawEventsNow() {
@@ -254,10 +273,15 @@ function problemsOf(texts) {
   return texts.map((each) => element("p", { class: "problem" }, each));
 }
 
-/** @param {Row} row */
-function podOf(row) {
+/**
+ * @param {Row} row
+ * @param {Usage} usage
+ */
+function podOf(row, usage) {
   const { pod, life, level, sign } = row;
   const words = [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ");
+  const used = element("span", { class: "usage" });
+  showUsage(used, usage, [pod.uid]);
   return element("li", { class: `few-pod${life.goneAt ? " gone" : ""}${level === EXPLAINS ? " explains" : ""}`, title: `${pod.name}${pod.detail ? `: ${pod.detail}` : ""}` },
-    element("span", { class: "place" }, labelOf(row)), state(words, sign), element("span", { class: "faint node" }, pod.node || "no node yet"));
+    element("span", { class: "place" }, labelOf(row)), state(words, sign), element("span", { class: "faint node" }, pod.node || "no node yet"), used);
 }

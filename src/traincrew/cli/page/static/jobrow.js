@@ -73,7 +73,7 @@ export function rowOf(key, content, box) {
     element("td", { class: "pods" }, podsOf(content, tone)),
     element("td", { class: "number optional restarts" }, job.restarts || ""),
     age,
-    element("td", { class: "why" }, element("div", { class: "clipped", title: why }, why)),
+    element("td", { class: "why" }, element("div", { class: "clipped", dir: "auto", title: why }, why)),
   );
   return { row, job, phase, sign: tone, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
 }

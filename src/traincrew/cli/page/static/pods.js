@@ -4,6 +4,7 @@ import { arrange, count, element, throttled } from "./format.js";
 import { BEHIND, byPlace, labelOf, RESTARTED, restartsOf } from "./rows.js";
 import { state } from "./states.js";
 import { LEVELS, WORDS } from "./shared.js";
+import { showUsage } from "./usageview.js";
 import { VisibleRows } from "./visible.js";
 
 /**
@@ -24,8 +25,10 @@ export class Pods {
   /**
    * @param {(shown: Row[]) => void} changed called when other rows are to be shown
    * @param {(pod: string) => void} showLog
+   * @param {import("./usage.js").Usage} usage
    */
-  constructor(changed, showLog) {
+  constructor(changed, showLog, usage) {
+    this.usage = usage;
     /** @type {Row[]} in the order in which they are shown */
     this.rows = [];
     /** @type {Row[]} those that the filter lets through */
@@ -131,9 +134,25 @@ export class Pods {
     const row = /** @type {Row} */ (this.shown[index]);
     const made = this.drawn.get(row) ?? this.rowOf(row);
     this.drawn.set(row, made);
+    this.use(made);
     made.setAttribute("aria-posinset", String(index + 1));
     made.setAttribute("aria-setsize", String(this.shown.length));
     return made;
+  }
+
+  /** Only rows that can be seen show what their pods use. */
+  drawUsage() {
+    this.box.classList.toggle("measured", this.usage.any());
+    for (const row of this.list.rows.children) this.use(/** @type {HTMLElement} */ (row));
+  }
+
+  /** @param {HTMLElement} row */
+  use(row) {
+    const place = /** @type {HTMLElement | null} */ (row.querySelector(".usage"));
+    if (place && place.dataset["at"] !== String(this.usage.at)) {
+      place.dataset["at"] = String(this.usage.at);
+      showUsage(place, this.usage, [row.dataset["uid"] ?? ""]);
+    }
   }
 
   /** @param {Row} row */
@@ -145,6 +164,7 @@ export class Pods {
       element("span", { class: "optional" }, pod.name),
       element("span", { class: "optional faint" }, pod.node || "no node yet"),
       element("span", { class: "optional faint" }, moreOf(pod)),
+      element("span", { class: "optional usage" }),
       element("button", { type: "button", "aria-label": `Log of ${pod.name}`, onclick: () => this.showLog(pod.name) }, "Log"));
   }
 }

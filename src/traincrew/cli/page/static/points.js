@@ -132,3 +132,21 @@ export function csvOf(axis, lines) {
   const sorted = [...rows].sort(([a], [b]) => a - b).map(([place, row]) => [place, ...row].join(","));
   return `${[head, ...sorted].join("\n")}\n`;
 }
+
+/**
+ * Return where the texts of marks are written, so that none covers another or is cut: right of its mark, or left of it at the
+ * end of the axis; below those that are there already. The text of a mark without room is left out: its line says where it is.
+ * @param {{x: number, width: number, text: string}[]} marks
+ * @param {{left: number, right: number, gap: number}} room
+ * @param {number} lines how many there are
+ */
+export function labelled(marks, room, lines) {
+  const taken = Array.from({ length: lines }, () => /** @type {[number, number][]} */ ([]));
+  return marks.flatMap(({ x: at, width, text }) => {
+    const x = at + room.gap + width <= room.right ? at + room.gap : Math.max(room.left, at - room.gap - width);
+    const line = taken.findIndex((used) => used.every(([from, to]) => x + width + room.gap <= from || x >= to + room.gap));
+    if (line < 0) return [];
+    taken[line]?.push([x, x + width]);
+    return [{ x, line, text }];
+  });
+}

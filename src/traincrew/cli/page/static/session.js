@@ -1,8 +1,6 @@
-// The session of this window: the key is in its own storage, and sent in a header with each request.
+// The session of this browser: the key is in the storage of this server's pages, and sent in a header with each request.
 
 const KEY = "traincrew-session";
-const CLUSTER = "traincrew-cluster";
-const FIRST_JOB = "traincrew-first-job";
 const LONGEST_RETRY = 5000;
 
 /** An error of the server, with its message for people. */
@@ -17,14 +15,17 @@ export class ServerError extends Error {
   }
 }
 
+/** What the server says of itself: the name of the cluster, and a command that creates a job on it. */
+let about = { cluster: "", firstJob: "" };
+
 /** The name of the cluster. */
 export function cluster() {
-  return sessionStorage.getItem(CLUSTER) ?? "";
+  return about.cluster;
 }
 
 /** A command that creates a job on the cluster. */
 export function firstJob() {
-  return sessionStorage.getItem(FIRST_JOB) ?? "";
+  return about.firstJob;
 }
 
 /**
@@ -34,20 +35,37 @@ export function firstJob() {
 export async function begin() {
   const given = new URLSearchParams(location.hash.replace(/^#/, ""));
   const token = given.get("token");
-  if (token === null) return;
-  const job = given.get("job");
+  if (token !== null) await exchange(token, given.get("job"));
+  if (about.cluster) return;
+  try {
+    about = JSON.parse(await text("/session"));
+  } catch { /* what is shown next says why */ }
+}
+
+/**
+ * @param {string} token
+ * @param {string | null} job
+ */
+async function exchange(token, job) {
   history.replaceState(null, "", job ? `#/job/${job}` : "#/");
   const answer = await fetch("/session", {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token }),
   });
   const content = await answer.json();
   if (answer.ok) {
-    sessionStorage.setItem(KEY, content.session);
-    sessionStorage.setItem(CLUSTER, content.cluster);
-    sessionStorage.setItem(FIRST_JOB, content.firstJob);
-  } else if (sessionStorage.getItem(KEY) === null) {
-    throw new ServerError(content.error, answer.status);
+    localStorage.setItem(KEY, content.session);
+    about = content;
+    return;
   }
+  const error = new ServerError(content.error, answer.status);
+  // An address that was used already opens the page all the same, in the browser that has used it.
+  const known = localStorage.getItem(KEY) !== null && await fetch("/session", { headers: authorization() });
+  if (!known || !known.ok) throw error;
+  about = await known.json();
+}
+
+function authorization() {
+  return { Authorization: `Bearer ${localStorage.getItem(KEY) ?? ""}` };
 }
 
 /**
@@ -56,8 +74,7 @@ export async function begin() {
  * @param {string} [method]
  */
 async function request(path, signal, method = "GET") {
-  const key = sessionStorage.getItem(KEY) ?? "";
-  const answer = await fetch(path, { method, headers: { Authorization: `Bearer ${key}` }, signal: signal ?? null });
+  const answer = await fetch(path, { method, headers: authorization(), signal: signal ?? null });
   if (!answer.ok) {
     let text = answer.statusText;
     try { text = (await answer.json()).error ?? text; } catch { /* not JSON: a proxy in between */ }

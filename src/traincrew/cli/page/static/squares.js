@@ -3,6 +3,7 @@
 import { count, element } from "./format.js";
 import { byPlace, EXPLAINS, restartsOf } from "./rows.js";
 import { SIGNS } from "./shared.js";
+import { showUsage } from "./usageview.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
@@ -10,20 +11,37 @@ import { SIGNS } from "./shared.js";
  */
 
 export class Squares {
-  /** @param {(row: Row) => void} choose called when somebody clicks a pod */
-  constructor(choose) {
+  /**
+   * @param {(row: Row) => void} choose called when somebody clicks a pod
+   * @param {import("./usage.js").Usage} usage
+   */
+  constructor(choose, usage) {
     this.choose = choose;
+    this.usage = usage;
+    this.pointed = "";
     this.roles = element("div", { class: "squares" });
     this.about = element("p", { class: "about faint", "aria-live": "polite" });
-    this.place = element("div", {}, this.roles, this.about);
+    this.used = element("p", { class: "usage", hidden: "" });
+    this.place = element("div", {}, this.roles, this.about, this.used);
     /** @type {Map<string, HTMLElement>} */
     this.known = new Map();
     /** @type {Map<string, Row>} */
     this.rows = new Map();
     this.place.addEventListener("click", (event) => this.onEvent(event, (row) => this.choose(row)));
     for (const name of ["mouseover", "focusin"]) {
-      this.place.addEventListener(name, (event) => this.onEvent(event, (row) => { this.about.textContent = aboutPod(row); }));
+      this.place.addEventListener(name, (event) => this.onEvent(event, (row) => this.point(row)));
     }
+  }
+
+  /** @param {Row} row that is pointed at, or has the focus */
+  point(row) {
+    this.pointed = row.pod.uid;
+    this.about.textContent = aboutPod(row);
+    this.drawUsage();
+  }
+
+  drawUsage() {
+    if (this.pointed) showUsage(this.used, this.usage, [this.pointed]);
   }
 
   /**

@@ -13,6 +13,7 @@ import { VisibleRows } from "./visible.js";
 const ROW = 20;
 const WIDEST_LABELS = 190;
 const NARROWEST_TICK = 72;
+const NARROWEST = 200;
 const AXIS = 22;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -58,6 +59,7 @@ export class Timeline {
     this.box.append(this.axis);
     this.rows = new VisibleRows(this.box, ROW, (index, there) => this.rowAt(index, there));
     this.place = element("div", {}, this.empty, this.box);
+    new ResizeObserver(() => { if (this.box.clientWidth && this.box.clientWidth !== this.width) this.redraw(); }).observe(this.box);
   }
 
   /** @param {Row[]} rows in the order in which they are shown */
@@ -79,7 +81,7 @@ export class Timeline {
       this.to = Math.max(this.to, times.ended ?? now);
     }
     this.to = Math.max(this.to, this.from + 1);
-    this.width = Math.max(this.box.clientWidth, 300);
+    this.width = Math.max(this.box.clientWidth, NARROWEST);
     this.labels = Math.min(WIDEST_LABELS, this.width * 0.35);
     this.axis.setAttribute("width", String(this.width));
     this.axis.setAttribute("height", String(AXIS));
