@@ -42,10 +42,15 @@ async def test_the_use_of_a_pod_is_that_of_its_containers() -> None:
         },
         {"metadata": {"name": "starting"}, "containers": []},
         {"metadata": {"name": "odd"}, "containers": [{"usage": {"cpu": "x", "memory": "2Ki"}}]},
+        *(
+            {"metadata": {"name": "hostile"}, "containers": [{"usage": {"cpu": amount}}]}
+            for amount in ("1e999", "9" * 400, -5, ["1"], {"a": 1})
+        ),
     )
     assert await used_by(server, SCOPE) == {  # type: ignore[arg-type]
         "a": ("2026-01-02T03:04:05Z", Amounts(1500, 1024**2 + 1024)),
         "odd": ("", Amounts(0, 2)),
+        "hostile": ("", Amounts(0, 0)),
     }
     ((path, params),) = server.asked
     assert path == "/apis/metrics.k8s.io/v1beta1/namespaces/team/pods"
