@@ -129,8 +129,8 @@ LOSSES = {"first": (4, 2, 1), "second": (8, 6, 5, 4.5)}
 
 def values(window: Window) -> dict[str, str]:
     """Return the values in the legend of a comparison, by the names of jobs."""
-    names, shown = window.texts(".legend td.name"), window.texts(".legend td.name + td + td")
-    return dict(zip(names, shown, strict=True))
+    cells = window.texts(".legend td.name, .legend td.name + td + td")
+    return dict(zip(cells[::2], cells[1::2], strict=True))
 
 
 def test_jobs_are_compared(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:
