@@ -98,3 +98,20 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
 
 class TestQueues(QueueCases):
     """All cases."""
+
+    def test_why_says_how_many_are_before_a_job(self, queues: Queues) -> None:
+        """By Kueue's visibility API, which its manifests serve."""
+        queues.cluster_queue("line", "200m")
+        names = [f"in-line-{number}" for number in range(3)]
+        for name in names:
+            queues.create(queues.job("ElasticJob", name, "line", "sleep 600"))
+            if name == names[0]:
+                queues.until_holds("ElasticJob", name, "Running")
+        for name, words in zip(names[1:], ("first in line", "; 1 are before it"), strict=True):
+            queues.until(
+                f"why says the place of {name}",
+                lambda name=name, words=words: words in queues.traincrew("why", name, code=None),  # type: ignore[misc]
+                60,
+            )
+        for name in reversed(names):
+            queues.delete("ElasticJob", name)

@@ -10,7 +10,7 @@ from cli import builders
 from cli.builders import condition
 from traincrew.cli.display.objects import Event, Job, Pod, Progress, Workload, decode
 from traincrew.cli.display.quiet import Output
-from traincrew.cli.jobview.objects import Node, Quota
+from traincrew.cli.jobview.objects import Node, QueuePlace, Quota
 from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.plan.kinds import KINDS
 
@@ -673,9 +673,15 @@ def test_jobs_that_their_queue_holds() -> None:
     assert found.cause == "waiting-for-queue"
     assert "LocalQueue nobody doesn't exist" in found.text
     assert found.fix == "create the queue"
+    assert len(found.evidence) == 1
     held = condition("Suspended", reason="QueueEvicted", message="Evicted from queue a: Preempted")
     found = why(job([SEEN, held]))
     assert found.cause == "evicted-from-queue"
     assert "workloads.kueue.x-k8s.io" in found.fix
+    held = condition("Suspended", reason="QueueAdmissionPending", message="Waiting in queue a")
+    found = why(job([SEEN, held]), place=QueuePlace(1, 3))
+    assert found.text.endswith("Waiting in queue a; 3 are before it")
+    assert found.evidence[1] == "before it in the LocalQueue: 1; in the ClusterQueue: 3"
+    assert why(job([SEEN, held]), place=QueuePlace(0, 0)).text.endswith("the first in line")
     held = condition("Suspended", reason="QueueUnavailable", message="no Kueue; install it")
     assert why(job([SEEN, held])).cause == "queue-unavailable"

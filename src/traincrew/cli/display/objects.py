@@ -172,6 +172,7 @@ class Queue(View, frozen=True, gc=False, kw_only=True):
     """``status.queue`` of a training job."""
 
     name: str = ""
+    workload: str = ""
     admitted: dict[str, int] = field(default_factory=dict)
     message: str = ""
 

@@ -1,15 +1,15 @@
-"""Typed views of the nodes and quotas by which a job is explained."""
+"""Typed views of the nodes, quotas and places in queues by which a job is explained."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import field
 
 from traincrew.cli.display.objects import Conditions
 from traincrew.engine.objects import ObjectMeta, View
 
-__all__ = ["Node", "Quota"]
+__all__ = ["Node", "QueuePlace", "Quota"]
 
 
 class Taint(View, frozen=True, gc=False, kw_only=True):
@@ -52,3 +52,15 @@ class Quota(View, frozen=True, gc=False, kw_only=True):
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: QuotaStatus = field(default_factory=QuotaStatus)
+
+
+class QueuePlace(NamedTuple):
+    """How many Workloads are before that of a job.
+
+    Attributes:
+        local: In its LocalQueue.
+        cluster: In its ClusterQueue, which other namespaces use as well.
+    """
+
+    local: int
+    cluster: int

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from traincrew.api.reasons import QUEUE_PENDING
 from traincrew.cli.display.objects import Event, Pod, Workload
 from traincrew.cli.jobview.jobstate import job_state
 from traincrew.cli.jobview.objects import Node, Quota
@@ -16,6 +17,7 @@ from traincrew.cli.jobview.why import Facts
 from traincrew.cli.watching.jobwatch import listed
 from traincrew.cli.watching.kinds import find
 from traincrew.cli.watching.outputs import outputs_of
+from traincrew.cli.watching.queueplace import place_in_queue
 from traincrew.cli.watching.rights import missing_right
 from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.objects import View
@@ -80,8 +82,10 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         optional(NODES, Node),
         optional(RESOURCE_QUOTAS, Quota),
     )
-    outputs = {}
-    if job_state(job).phase == "Running":
+    outputs, place, state = {}, None, job_state(job)
+    if state.reason == QUEUE_PENDING and job.status.queue is not None:
+        place = await place_in_queue(client, job.status.queue, namespace)
+    if state.phase == "Running":
         try:
             outputs = await outputs_of(client, pods or [])
         except ForbiddenError as error:
@@ -97,6 +101,7 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         nodes=nodes,
         quotas=quotas,
         outputs=outputs,
+        place=place,
     )
     return Gathered(facts, notes)
 

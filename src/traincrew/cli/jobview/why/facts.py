@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.cli.display.quiet import Output
-    from traincrew.cli.jobview.objects import Node, Quota
+    from traincrew.cli.jobview.objects import Node, QueuePlace, Quota
     from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = ["Explanation", "Facts", "brief"]
@@ -57,6 +57,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         nodes: The nodes; None if they may not be read.
         quotas: The quotas of its namespace; None if they may not be read.
         outputs: What its running pods have written, by name; empty if not all of it is known.
+        place: Its place in its queue; None if that is not known, or if it does not wait.
     """
 
     kind: PlannedKind
@@ -69,6 +70,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     nodes: Sequence[Node] | None = None
     quotas: Sequence[Quota] | None = None
     outputs: Mapping[str, Output] = msgspec.field(default_factory=dict)
+    place: QueuePlace | None = None
 
     @property
     def title(self) -> str:

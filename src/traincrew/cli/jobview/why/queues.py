@@ -54,9 +54,16 @@ def held(facts: Facts, condition: Condition) -> Explanation | None:
     if condition.reason not in QUEUE_REASONS:
         return None
     said, _, fix = condition.message.partition("; ")
+    text = f"{facts.title} has no pods, because its queue holds it: {said}"
+    evidence = [f"Suspended {condition.reason}: {condition.message}"]
+    if facts.place is not None and condition.reason == QUEUE_PENDING:
+        mine, everybody = facts.place
+        first = "it is the first in line" if not everybody else f"{everybody} are before it"
+        text += f"; {first}"
+        evidence.append(f"before it in the LocalQueue: {mine}; in the ClusterQueue: {everybody}")
     return Explanation(
         cause=_CAUSES.get(condition.reason, "queue-unavailable"),
-        text=f"{facts.title} has no pods, because its queue holds it: {said}",
-        evidence=(f"Suspended {condition.reason}: {condition.message}",),
+        text=text,
+        evidence=tuple(evidence),
         fix=fix or _WAIT,
     )
