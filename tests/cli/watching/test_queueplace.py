@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,9 @@ from traincrew.cli.display.objects import Queue
 from traincrew.cli.jobview.objects import QueuePlace
 from traincrew.cli.watching.queueplace import place_in_queue
 from traincrew.engine.errors import ForbiddenError, NotFoundError
-from traincrew.engine.resources import Resource
+
+if TYPE_CHECKING:
+    from traincrew.engine.resources import Resource
 
 QUEUE = Queue(name="team-a", workload="mine")
 
