@@ -296,6 +296,8 @@ def test_it_fits_into_every_width(
     window.show(address_of("fits"))
     window.until_text("loss", ".curve h3")
     window.picture("page-narrow", tmp_path)
+    window.show("")  # a page that asks why a job waits, just as it goes, is answered 404
+    window.until_text("Jobs", "h1")
     cluster.client.delete("chainerjob", "fits")
 
 

@@ -30,6 +30,7 @@ import { showUsage } from "./usageview.js";
 const WELL = new Set(["run", "good"]);
 const FEW_PODS = 8;
 const MANY_PODS = 60;
+const FEW_CURVES = 4;
 const LINES_READ = 60;
 
 /**
@@ -201,8 +202,8 @@ class View {
   /** What the program has reported goes before what is read from its lines. */
   drawProgressNow() {
     const read = this.curves.progress();
-    // Without curves there is room for the log.
-    const beside = this.curves.series.length ? this.side : this.main;
+    // Lines are long: the log is below the curves, where it is wide, unless they fill the screen.
+    const beside = this.curves.charts.size > FEW_CURVES ? this.side : this.main;
     if (this.smallLog.parentElement !== beside) {
       beside.append(this.smallLog);
       this.log.draw();
