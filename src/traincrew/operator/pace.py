@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from traincrew.engine.clock import Clock
+    from traincrew.engine.controller import Request
 
 MAX_REST = 0.5
 """Seconds that a job waits at most because others are planned."""
@@ -29,21 +30,32 @@ class Pace:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._recent: deque[tuple[float, float]] = deque()
-        self._busy = 0.0
+        self._recent: deque[tuple[float, float, Request]] = deque()
+        self._busy: dict[Request, float] = {}
+        self._total = 0.0
 
-    def rest(self, worked: float) -> float:
+    def rest(self, job: Request, worked: float) -> float:
         """Return the seconds until a job may be planned again.
 
         Args:
+            job: The job.
             worked: Seconds that it took to plan it just now.
         """
         now = self._clock.monotonic()
-        self._recent.append((now, worked))
-        self._busy += worked
-        while self._recent[0][0] <= now - MAX_REST:
-            self._busy -= self._recent.popleft()[1]
-            if not self._recent:
-                self._busy = 0.0
-                break
-        return _FACTOR * max(worked, min(MAX_REST / _FACTOR, self._busy))
+        self._forget(now - MAX_REST)
+        self._recent.append((now, worked, job))
+        own = self._busy[job] = self._busy.get(job, 0.0) + worked
+        self._total += worked
+        return _FACTOR * max(worked, min(MAX_REST / _FACTOR, self._total - own))
+
+    def _forget(self, until: float) -> None:
+        """Forget what was planned until then."""
+        while self._recent and self._recent[0][0] <= until:
+            _, worked, job = self._recent.popleft()
+            self._total -= worked
+            left = self._busy.pop(job, 0.0) - worked
+            if left > 0:
+                self._busy[job] = left
+        if not self._recent:  # sums of fractions are never exact
+            self._busy.clear()
+            self._total = 0.0

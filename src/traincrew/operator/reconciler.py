@@ -234,7 +234,7 @@ class Reconciler:
                 return None  # the change requeues the job; then the plan is for the new spec
         if not isinstance(decision, Plan):
             return Result(requeue_after=1.0)  # the caches have to catch up first
-        memory.earliest_reconcile = started + reading + self._pace.rest(worked)
+        memory.earliest_reconcile = started + reading + self._pace.rest(request, worked)
         return await self._act(request, observed, decision, now, memory)
 
     async def _act(
