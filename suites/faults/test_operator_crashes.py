@@ -32,7 +32,7 @@ from harness import OPERATOR_AGENT, PODS, Cluster
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import STATEFUL_SETS
 from traincrew.local.apiserver.http.faults import Fault
-from traincrew.operator import reconciler
+from traincrew.operator import deferral
 from traincrew.plan.elasticjob import planner as elasticjob
 from traincrew.plan.shared import podrecords
 
@@ -152,7 +152,7 @@ class Crash:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write status counters at once, so that a life cycle does not take seconds."""
-    monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
+    monkeypatch.setattr(deferral, "STATUS_INTERVAL", 0.1)
     monkeypatch.setattr(elasticjob, "MIN_RECREATE_AGE", timedelta(0))
 
 
