@@ -92,7 +92,6 @@ GO_SUITES = {
             "test/integration/singlecluster/controller/jobs/statefulset",
             "test/integration/singlecluster/conversion",
             "test/integration/singlecluster/scheduler",
-            "test/integration/singlecluster/scheduler/fairsharing",
             "test/integration/singlecluster/scheduler/podsready",
             "test/integration/singlecluster/webhook/core",
         ),
