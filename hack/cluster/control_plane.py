@@ -95,6 +95,7 @@ class ControlPlane:
             ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"],
         )
         authority.client("kubelet-client", "kube-apiserver", "system:masters")
+        authority.client("front-proxy-client", "front-proxy-client")
         service_account_key(self.certificates)
         write_kubeconfig(
             self.kubeconfig,
@@ -217,6 +218,7 @@ class ControlPlane:
     def _api_server(self) -> list[str]:
         pair = _pair(self.certificates, "kube-apiserver")
         kubelet = _pair(self.certificates, "kubelet-client")
+        proxy = _pair(self.certificates, "front-proxy-client")
         return [
             "--etcd-servers=http://127.0.0.1:2379",
             f"--bind-address={self.network.address}",
@@ -225,6 +227,14 @@ class ControlPlane:
             f"--tls-cert-file={pair.certificate}",
             f"--tls-private-key-file={pair.key}",
             f"--client-ca-file={self.certificates / 'ca.crt'}",
+            # API servers of others, such as that of Kueue, are told by these who asks.
+            f"--requestheader-client-ca-file={self.certificates / 'ca.crt'}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={proxy.certificate}",
+            f"--proxy-client-key-file={proxy.key}",
             "--authorization-mode=Node,RBAC",
             # Only this plugin checks the `finalizers` subresources that our role grants.
             "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
