@@ -227,7 +227,7 @@ class ControlPlane:
             f"--tls-cert-file={pair.certificate}",
             f"--tls-private-key-file={pair.key}",
             f"--client-ca-file={self.certificates / 'ca.crt'}",
-            # API servers of others, such as that of Kueue, are told by these who asks.
+            # With these, aggregated API servers such as Kueue's authenticate the user.
             f"--requestheader-client-ca-file={self.certificates / 'ca.crt'}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",
