@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 from hack.cluster import binaries
-from suites import parts, repeats, results
+from suites import parts, repeats, results, scratch
 
 from hack import images
 
@@ -47,6 +47,8 @@ def run(part: str | None, record: bool, arguments: tuple[str, ...]) -> None:
         number = _number(part)
         chosen = {parts.VARIABLE: str(number)}
         click.echo(f"what always runs, and part {number} of the rest (0 to {parts.PARTS - 1})")
+    if short := scratch.shortage(Path(tempfile.gettempdir())):
+        click.echo(short)
     code, first = _pytest([f"-n={LANES}", "--durations=20", *(arguments or ("suites",))], chosen)
     if first is None or code not in {0, 1}:
         raise click.ClickException(f"pytest ended with exit code {code}")
@@ -78,6 +80,7 @@ def build(part: str | None) -> None:
         click.echo(binaries.build(program, click.echo))
     for image in parts.needed(plan.images, units):
         click.echo(images.build(image))
+    binaries.remove_compiled_packages()
 
 
 def _number(part: str) -> int:
@@ -93,10 +96,17 @@ def _number(part: str) -> int:
 
 def _pytest(arguments: list[str], variables: dict[str, str]) -> tuple[int, results.Results | None]:
     """Run pytest; return its exit code and what it found."""
-    with tempfile.TemporaryDirectory(prefix="traincrew-suites-") as directory:
-        file = Path(directory, "results.json")
+    with scratch.directory() as directory:
+        file = directory / "results.json"
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *SETTINGS, *arguments],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                *SETTINGS,
+                f"--basetemp={directory / 't'}",
+                *arguments,
+            ],
             cwd=ROOT,
             env={**os.environ, **variables, results.VARIABLE: str(file)},
             check=False,

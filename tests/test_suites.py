@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from suites import parts, repeats
+from suites import parts, repeats, scratch
 from suites.repeats import Known
 from suites.results import Failure, Results
 from suites.scenarios.all_scenarios import SCENARIOS
@@ -164,3 +164,42 @@ def test_listed_tests_exist() -> None:
         function = re.sub(r"\[.*", "", name).rpartition("::")[2]
         assert f"def {function}(" in (ROOT / path).read_text(), entry.test
         assert len(entry.cause) > 20, "say what was found"
+
+
+# -- the directory of a run --------------------------------------------------------------------
+
+
+def test_a_run_removes_its_directory_and_those_of_runs_that_were_killed(tmp_path: Path) -> None:
+    killed = tmp_path / "suites-killed"
+    (killed / "images").mkdir(parents=True)
+
+    with scratch.directory(tmp_path) as made:
+        (made / "large").write_text("")
+        assert set(tmp_path.iterdir()) == {made}
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_leaves_the_directories_of_runs_beside_it(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("")
+    (tmp_path / "suites-link").symlink_to(elsewhere)
+
+    with scratch.directory(tmp_path) as one:
+        (one / "results").write_text("")
+        with scratch.directory(tmp_path) as other:
+            assert other != one
+        assert (one / "results").exists()
+
+    assert (elsewhere / "kept").exists()
+
+
+def test_a_run_says_when_space_may_be_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "NEEDED_BYTES", 0)
+    assert scratch.shortage(tmp_path) is None
+
+    monkeypatch.setattr(scratch, "NEEDED_BYTES", 2**70)
+    assert (scratch.shortage(tmp_path) or "").startswith("warning: ")

@@ -271,8 +271,30 @@ def build(name: str, report: Callable[[str], None] = lambda _: None) -> Path:
     with (target.parent / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            _compile(name, target, report)
+            with _compiled_packages().with_suffix(".lock").open("w") as used:
+                fcntl.flock(used, fcntl.LOCK_SH)
+                _compile(name, target, report)
     return target
+
+
+def remove_compiled_packages() -> None:
+    """Remove what the compiler keeps to build programs again: several gigabytes.
+
+    Programs that are built stay. Nothing is removed while one is being built.
+    """
+    if not _compiled_packages().exists():
+        return
+    with _compiled_packages().with_suffix(".lock").open("w") as used:
+        try:
+            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        shutil.rmtree(_compiled_packages())
+
+
+def _compiled_packages() -> Path:
+    """Return the compiler's cache: one of our own, which may be removed."""
+    return cache_directory() / "go-build"
 
 
 def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
@@ -286,7 +308,12 @@ def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
         compiler = subprocess.Popen(
             command,
             cwd=MODULES / program.module,
-            env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
+            env={
+                **os.environ,
+                "CGO_ENABLED": "0",
+                "GOCACHE": str(_compiled_packages()),
+                "GOTOOLCHAIN": "local",
+            },
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +20,7 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 
 
 @pytest.fixture(scope="session")
-def container() -> Iterator[Callable[[str], Container]]:
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Container]]:
     """A function that builds and unpacks an image by its name."""
     lacking = images.missing()
     lacking += [f"{name}: apt-get install {name}" for name in ("runc",) if not shutil.which(name)]
@@ -32,12 +30,12 @@ def container() -> Iterator[Callable[[str], Container]]:
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
     unpacked: dict[str, Container] = {}
-    # Not pytest's directory, which is kept: this is a gigabyte.
-    with tempfile.TemporaryDirectory(prefix="traincrew-images-") as directory:
+    directory = tmp_path_factory.mktemp("images")
+    try:
 
         def unpack(name: str) -> Container:
             if name not in unpacked:
-                root = Path(directory, name)
+                root = directory / name
                 root.mkdir()
                 archive = Archive(images.build(name))
                 archive.unpack(root)
@@ -45,3 +43,5 @@ def container() -> Iterator[Callable[[str], Container]]:
             return unpacked[name]
 
         yield unpack
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)  # gigabytes; pytest would keep them
