@@ -5,13 +5,14 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hack.cluster import binaries
 from suites import elastic_training
 from suites.conftest import REQUIRE
+from suites.kueue import multikueue
 from suites.kueue.queue_user import Queues
 from suites.operators.modules import sources
 
@@ -55,15 +56,22 @@ class EmbeddedQueues(Queues):
         return f"{super().log()}\n{path.read_text() if path.exists() else ''}"
 
 
-@pytest.fixture(scope="module")
-def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedQueues]:
-    """A cluster with Kueue and our operator; skips where Kueue cannot be built."""
+def _require_go() -> None:
     if shutil.which("go") is None:
         text = "Kueue cannot be built here; missing: Go, on PATH"
         if os.environ.get(REQUIRE):
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
-    home = tmp_path_factory.mktemp("kueue")
+
+
+@contextlib.contextmanager
+def running(home: Path, change: Callable[[EmbeddedQueues], None]) -> Iterator[EmbeddedQueues]:
+    """Run a cluster with Kueue and our operator.
+
+    Args:
+        home: An empty directory.
+        change: Changes what the manifests of Kueue have installed.
+    """
     catalog = home / "images"
     (catalog / "build").mkdir(parents=True)
     (catalog / "build" / "kueue").symlink_to(binaries.build("kueue", print))
@@ -77,6 +85,7 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedQueues]
         )
         stack.callback(user.traincrew, "down")
         user.kubectl("apply", "--server-side", f"--kustomize={sources(KUEUE)}/config/default")
+        change(user)
         user.until_kueue_is_up()
         user.start_operator()
         stack.callback(user.kill_operator)
@@ -84,3 +93,25 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedQueues]
         yield user
         log = user.log()
     assert "Traceback" not in log, log
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedQueues]:
+    """A cluster with Kueue and our operator; skips where Kueue cannot be built."""
+    _require_go()
+    with running(tmp_path_factory.mktemp("kueue"), lambda _: None) as user:
+        yield user
+
+
+@pytest.fixture(scope="module")
+def clusters(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[EmbeddedQueues, EmbeddedQueues]]:
+    """A cluster whose Kueue runs jobs on another one, and that one; both with our operator."""
+    _require_go()
+    with (
+        running(tmp_path_factory.mktemp("there"), lambda _: None) as there,
+        running(tmp_path_factory.mktemp("here"), multikueue.configure) as here,
+    ):
+        multikueue.connect(here, there)
+        yield here, there

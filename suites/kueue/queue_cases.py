@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .queue_user import ELASTIC, PLURALS, SINGLE, WORKLOADS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from suites.shell import Document
 
     from .queue_user import Queues
 
@@ -18,6 +20,7 @@ def quota(kind: str) -> str:
     return "100m" if kind in SINGLE else "200m"
 
 
+TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 STUBBORN = "trap '' TERM; sleep 100 & wait; wait; sleep 100"
 """A script that ends when it is killed."""
@@ -37,6 +40,23 @@ done
 def _steps(file: Path) -> int:
     """The step of a checkpoint."""
     return int(file.read_text())
+
+
+def _near(job: Document) -> Document:
+    """A job whose pods of each set have to be on one node."""
+
+    def annotated(value: Any) -> Any:
+        if isinstance(value, list):
+            return [annotated(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        found = {name: annotated(each) for name, each in value.items()}
+        if isinstance(template := found.get("template"), dict):
+            template["metadata"] = {"annotations": {TOPOLOGY: "kubernetes.io/hostname"}}
+        return found
+
+    changed: Document = annotated(job)
+    return changed
 
 
 class QueueCases:
@@ -84,6 +104,22 @@ class QueueCases:
         assert not before & {pod["metadata"]["uid"] for pod in queues.pods(low)}
         queues.until_holds(kind, low, "Succeeded")
         queues.delete(kind, low, high)
+
+    def test_a_topology_places_the_pods_of_a_set_together(self, queues: Queues, kind: str) -> None:
+        """Their gate is opened when Kueue has chosen the node of each."""
+        queue = f"near-{kind.lower()}"
+        queues.topology("hosts", "kubernetes.io/hostname")
+        queues.flavor("near", nodeLabels={"kubernetes.io/os": "linux"}, topologyName="hosts")
+        queues.cluster_queue(queue, "1", "near")
+        queues.create(_near(queues.job(kind, queue, queue, "sleep 60")))
+        queues.until_holds(kind, queue, "Running")
+        nodes: dict[str, set[str]] = {}
+        for pod in queues.pods(queue):
+            assert not pod["spec"].get("schedulingGates")
+            pod_set = pod["metadata"]["labels"]["kueue.x-k8s.io/podset"]
+            nodes.setdefault(pod_set, set()).add(pod["spec"]["nodeName"])
+        assert {pod_set: len(found) for pod_set, found in nodes.items()} == dict.fromkeys(nodes, 1)
+        queues.delete(kind, queue)
 
     def test_a_victim_goes_on_from_its_checkpoint(self, queues: Queues) -> None:
         """Its program writes each step to a volume, and begins with the last one it finds."""

@@ -64,6 +64,10 @@ class Queues(User):
         )
         self._kueue("LocalQueue", name, {"clusterQueue": name}, namespace="default")
 
+    def topology(self, name: str, *labels: str) -> None:
+        """Create a topology whose levels are labels of nodes, from the top."""
+        self._kueue("Topology", name, {"levels": [{"nodeLabel": label} for label in labels]})
+
     def priority(self, name: str, value: int) -> None:
         """Create a class of priority."""
         self.apply(
@@ -170,9 +174,9 @@ class Queues(User):
         found = [
             each
             for each in self.get(WORKLOADS)["items"]
-            if each["metadata"]["ownerReferences"][0]["name"] == name
+            if any(o["name"] == name for o in each["metadata"].get("ownerReferences", ()))
         ]
-        return sorted(found, key=lambda each: REPLACES in each["metadata"]["annotations"])
+        return sorted(found, key=lambda each: REPLACES in each["metadata"].get("annotations", {}))
 
     def says(self, name: str, kind: str) -> str:
         """The status of a condition of the Workload of a job; empty without one."""

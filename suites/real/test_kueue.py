@@ -31,6 +31,7 @@ ALL = os.environ.get("TRAINCREW_QUEUE_KINDS") == "all"
 CHOSEN = {
     "test_a_queue_for_one_job_runs_three_one_after_the_other": ("MPICluster",),
     "test_a_higher_priority_preempts_and_the_victim_returns": ("ChainerJob",),
+    "test_a_topology_places_the_pods_of_a_set_together": ("ElasticJob",),
     "test_a_job_is_deleted_in_every_state": ("MxJob",),
 }
 """Else kinds of each of these: all four are there."""

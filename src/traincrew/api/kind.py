@@ -64,8 +64,9 @@ MANAGED_BY = {
     "type": "string",
     "maxLength": 63,
     "description": (
-        f"Who manages the job. {MANAGER} (default): this operator. Anything else, such as"
-        f" {MULTI_KUEUE}: the operator leaves the job alone entirely. It cannot be changed."
+        f"Who manages the job. {MANAGER} (default): this operator. {MULTI_KUEUE}: MultiKueue,"
+        " which runs it on another cluster; the operator writes its Workload only. Anything else:"
+        " the operator leaves the job alone entirely. It cannot be changed."
     ),
 }
 """Schema of ``spec.managedBy``, the same on every kind."""

@@ -32,7 +32,7 @@ def failed(reason: str, message: str = "it failed") -> list[Any]:
 
 def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: int = 1,
         created: str = CREATED, deleted: str | None = None, message: str = "",
-        **status: Any) -> Job:  # fmt: skip
+        manager: str = "traincrew.dev/operator", **status: Any) -> Job:  # fmt: skip
     return decode(
         {
             "kind": "ChainerJob",
@@ -44,7 +44,11 @@ def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: in
                 "creationTimestamp": created,
                 "deletionTimestamp": deleted,
             },
-            "spec": {"master": {}, "workerSets": {"ws0": {"replicas": workers}}},
+            "spec": {
+                "managedBy": manager,
+                "master": {},
+                "workerSets": {"ws0": {"replicas": workers}},
+            },
             "status": {
                 "conditions": list(conditions),
                 "observedGeneration": seen,
@@ -456,6 +460,7 @@ JOBS = {
     "deleted": job(RUNNING, deleted=CREATED),
     "just-created": job(created="2026-01-01T00:09:58Z"),
     "operator-absent": job(),
+    "managed-elsewhere": job(RUNNING, manager="kueue.x-k8s.io/multikueue"),
     "operator-behind": job(RUNNING, generation=2),
     "suspended": job([SEEN, condition("Suspended", reason="ChainerJobSuspended")]),
     "draining": job([SEEN, condition("Suspended", reason="Draining")]),
@@ -498,6 +503,21 @@ def test_programs_that_write_nothing_any_more() -> None:
     assert "traincrew logs digits" in found.fix
     reports = job(RUNNING, progress={"lastUpdateTime": "2026-01-01T00:09:55Z"})
     assert why(reports, outputs={POD: output}).cause == "running"
+
+
+@pytest.mark.parametrize("conditions", [(), RUNNING])
+def test_a_job_of_multikueue_says_where_to_look(conditions: Any) -> None:
+    found = why(job(conditions, manager="kueue.x-k8s.io/multikueue"))
+    assert "is run by kueue.x-k8s.io/multikueue, as spec.managedBy says: on another" in found.text
+    assert "kubectl describe workloads.kueue.x-k8s.io -n train" in found.fix
+    assert "job-uid=uid-job" in found.fix
+
+
+def test_a_job_of_another_manager_is_not_for_our_operator() -> None:
+    found = why(job(manager="example.com/other"))
+    assert found.text.endswith(
+        "is run by example.com/other, as spec.managedBy says; its status is empty."
+    )
 
 
 @pytest.mark.parametrize("cause", JOBS)

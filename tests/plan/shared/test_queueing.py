@@ -420,7 +420,7 @@ def test_workers_that_are_scaled_in_or_done_give_their_quota_back() -> None:
 
 def test_a_job_that_somebody_else_manages_is_left_alone(kind: str) -> None:
     document = complete(kind)
-    document["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    document["spec"]["managedBy"] = "example.com/another"
     document["metadata"].setdefault("labels", {})[QUEUE] = "team-a"
     document["status"] = {"phase": "Running", "message": "on another cluster"}
     job = WORLDS.get(kind, World)(document)

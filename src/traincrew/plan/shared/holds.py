@@ -9,8 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import field
 
+from traincrew.api.kind import MULTI_KUEUE
 from traincrew.api.reasons import QUEUE_UNAVAILABLE
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.shared.assembly import PlanAssembly, first
@@ -132,6 +134,34 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         if (question := self.queue.question([])) is not None:
             return question
         verdict = self.queue.leave()
+        if verdict.asks:
+            return Confirm()
+        plan.queue, plan.requeue_after = verdict.writes, verdict.seconds
+        return plan
+
+    def plan_elsewhere(self) -> Plan | Question:
+        """Return the plan of a job that another manager runs: nothing but its Workload.
+
+        MultiKueue finds the jobs to run elsewhere by their Workloads, and makes none of kinds that
+        are not compiled into Kueue. The status is MultiKueue's.
+        """
+        plan = Plan(status=self.observed.job.status)
+        if not self.queue.is_asked_for or self.observed.job.spec.get("managedBy") != MULTI_KUEUE:
+            return plan
+        if self.metadata.deletion_timestamp is not None:
+            return self.plan_deleted()
+        try:
+            spec = self.decode(self.observed.job.spec)
+        except msgspec.ValidationError:
+            return plan
+        found = self.problems(spec)
+        if (question := self.queue_question(spec, found)) is not None:
+            return question
+        verdict = self.queue.elsewhere(
+            None if found else self.pod_sets(spec), suspended=self.policy(spec).suspend
+        )
+        if verdict is None:
+            return plan
         if verdict.asks:
             return Confirm()
         plan.queue, plan.requeue_after = verdict.writes, verdict.seconds

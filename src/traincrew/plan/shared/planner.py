@@ -1,6 +1,6 @@
 """The decisions for one job, in the same order for every kind.
 
-managed elsewhere  -> nothing at all
+managed elsewhere  -> nothing at all; for MultiKueue its Workload
 being deleted      -> nothing; garbage collection deletes its children
 finished           -> final: only the cleanup of pods and the time to live continue
 invalid            -> Failed, with the field and the fix
@@ -62,7 +62,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
         if not is_managed_here(self.observed.job.spec):
-            return Plan(status=self.observed.job.status)
+            return self.plan_elsewhere()
         if self.metadata.deletion_timestamp is not None:
             return self.plan_deleted()
         try:

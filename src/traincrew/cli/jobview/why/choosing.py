@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
+from traincrew.api.kind import MULTI_KUEUE, is_managed_here
 from traincrew.api.reasons import Cause
 from traincrew.cli.display.text import duration
 from traincrew.cli.jobview.pods import explaining, known, place_of
@@ -22,6 +23,7 @@ from traincrew.cli.jobview.why import (
     together,
 )
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
+from traincrew.plan.shared.queueing import kueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +48,14 @@ def explain(facts: Facts) -> Explanation:
     status = facts.job.status
     if facts.job.metadata.deletion_timestamp is not None:
         found = _deleted(facts)
-    elif not status.conditions and not status.phase:
-        found = _unseen(facts)
     elif (failed := status.true("Failed")) is not None:
         found = _failed(facts, failed)
     elif (succeeded := status.true("Succeeded")) is not None:
         found = _succeeded(facts, succeeded)
+    elif not is_managed_here(facts.job.spec):
+        found = _elsewhere(facts)
+    elif not status.conditions and not status.phase:
+        found = _unseen(facts)
     elif (suspended := status.true("Suspended")) is not None:
         found = _suspended(facts, suspended)
     else:
@@ -72,6 +76,26 @@ def _deleted(facts: Facts) -> Explanation:
         text=f"{facts.title} is being deleted; {pods} of its pods are left.",
         evidence=(f"metadata.deletionTimestamp: {facts.job.metadata.deletion_timestamp}",),
         fix="wait; if it stays, look at metadata.finalizers",
+    )
+
+
+def _elsewhere(facts: Facts) -> Explanation:
+    """Explain a job that another manager runs; nothing here says whether it has pods."""
+    manager, status = facts.job.spec["managedBy"], facts.job.status
+    text = f"{facts.title} is run by {brief(str(manager))}, as spec.managedBy says"
+    fix = "look at what that manager says of it"
+    if manager == MULTI_KUEUE:
+        text = f"{text}: on another cluster"
+        fix = (
+            f"kubectl describe {kueue.WORKLOADS} -n {facts.namespace}"
+            f" -l {kueue.JOB_UID}={facts.job.metadata.uid} says which, or why it waits"
+        )
+    said = status.message or status.phase
+    return Explanation(
+        cause="managed-elsewhere",
+        text=f"{text}. {said}" if said else f"{text}; its status is empty.",
+        evidence=(f"spec.managedBy: {brief(str(manager))}",),
+        fix=fix,
     )
 
 

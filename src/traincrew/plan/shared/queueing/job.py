@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
+from traincrew.api.kind import is_managed_here
 from traincrew.api.reasons import (
     QUEUE_EVICTED,
     QUEUE_PENDING,
@@ -81,6 +82,8 @@ class JobQueue:
         self._stored = stored or QueueStatus()
         self._now = now
         self._label = owner.labels.get(kueue.QUEUE, "")
+        self._prebuilt = workloads.prebuilt_name(observed.job.metadata)
+        self._first_name = self._prebuilt or workloads.name_of(owner)
         self._finished: Mapping[str, int] = {}
         self._grows = False
 
@@ -93,9 +96,11 @@ class JobQueue:
         """Return what must be known first; None for a job that has nothing to do with queues."""
         if self._observed.queue is not None or not self.is_asked_for:
             return None
+        if self._prebuilt:  # its priority was found on the cluster that the job comes from
+            return QueueQuery(name=self._prebuilt)
         named = (str(each.template["spec"].get("priorityClassName") or "") for each in pod_sets)
         return QueueQuery(
-            name=workloads.name_of(self._owner),
+            name=self._first_name,
             job_uid=self._owner.uid if self._may_have_slices else "",
             priority_class=self._owner.labels.get(kueue.PRIORITY_CLASS, ""),
             pod_priority_class=next(filter(None, named), ""),
@@ -103,14 +108,18 @@ class JobQueue:
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether the job asks for more pods while it runs with fewer."""
-        return self._observed.job.metadata.annotations.get(kueue.ELASTIC) == "true"
+        """Whether the job asks for more pods while it runs with fewer; not through MultiKueue."""
+        job = self._observed.job
+        if self._prebuilt or not is_managed_here(job.spec):
+            return False
+        return job.metadata.annotations.get(kueue.ELASTIC) == "true"
 
     @property
     def _may_have_slices(self) -> bool:
         """Whether there may be other Workloads of the job, also after an edit of its annotation."""
-        first = workloads.name_of(self._owner)
-        is_first = (self._stored.workload or first) == first
+        if self._prebuilt:
+            return False
+        is_first = (self._stored.workload or self._first_name) == self._first_name
         return self._is_elastic or bool(self._stored.admitted) or not is_first
 
     @cached_property
@@ -132,7 +141,7 @@ class JobQueue:
     @property
     def _name(self) -> str:
         found = self._state.workload
-        return found.metadata.name if found is not None else workloads.name_of(self._owner)
+        return found.metadata.name if found is not None else self._first_name
 
     def _is_mine(self, found: WorkloadView) -> bool:
         """Return whether a Workload belongs to this very job."""
@@ -152,6 +161,12 @@ class JobQueue:
             verdict.writes += writes
         else:
             verdict.asks = True
+        return verdict
+
+    @staticmethod
+    def _with(verdict: Verdict, *writes: QueueWrite) -> Verdict:
+        """Add writes that wait for nothing."""
+        verdict.writes += writes
         return verdict
 
     def _held(self, reason: str, text: str, queue: str = "") -> Verdict:
@@ -202,9 +217,12 @@ class JobQueue:
             return self._held(QUEUE_UNAVAILABLE, messages.unsupported(self._owner.kind))
         if found is None:
             return self._without_workload(pod_sets, suspended=suspended)
-        if not self._is_mine(found):
-            return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
         queue = str(found.spec.get("queueName") or "")
+        if not self._is_mine(found):
+            if self._prebuilt and found.metadata.controller is None:
+                held = self._held(QUEUE_PENDING, messages.waiting(queue, None), queue)
+                return self._with(held, workloads.adopt(self._owner, found))
+            return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
         if found.metadata.deletion_timestamp is not None:
             text = messages.deleted(self._name, self._active)
             return self._after_pods(self._held(QUEUE_STOPPED, text, queue), workloads.let_go(found))
@@ -226,6 +244,8 @@ class JobQueue:
         if self._active:
             text = messages.not_queued(self._label, self._active)
             return self._held(QUEUE_PENDING, text)
+        if self._prebuilt:
+            return self._held(QUEUE_PENDING, messages.not_made(self._prebuilt))
         held = self._held(QUEUE_PENDING, messages.waiting(self._label, None))
         if pod_sets is None:
             return held
@@ -265,7 +285,10 @@ class JobQueue:
             if at := (found.status.get("requeueState") or {}).get("requeueAt"):
                 text = f"{text}; not before {at}"
             held = self._held(reason, text)
-        if pod_sets is not None:
+        if self._prebuilt:
+            if pod_sets is not None and self._asks_otherwise(found, pod_sets):
+                return self._with(held, workloads.out_of_sync(found, self._now))
+        elif pod_sets is not None:
             priority = self._state.priority
             held.writes += workloads.updates(self._owner, found, self._label, pod_sets, priority)
         if not held.writes and workloads.is_on_hold(found):
@@ -291,12 +314,20 @@ class JobQueue:
             return self._after_pods(held, [release])
         if pod_sets is not None and self._is_other(found, pod_sets):
             held = self._held(QUEUE_PENDING, messages.changed(queue, self._active), queue)
-            return self._after_pods(held, workloads.delete(found))
+            other = [workloads.out_of_sync(found, self._now)]
+            return self._after_pods(held, other if self._prebuilt else workloads.delete(found))
         if not workloads.holds(found, kueue.ADMITTED):
             if (before := self._chain.before) is not None and runs:
                 return self._admitted(before, queue, pod_sets or ())
             return self._held(QUEUE_PENDING, messages.checking(queue, found), queue)
         return self._admitted(found, queue, pod_sets or ())
+
+    @staticmethod
+    def _asks_otherwise(found: WorkloadView, pod_sets: Sequence[PodSet]) -> bool:
+        """Return whether a Workload without quota asks for something else than its job."""
+        wanted = podsets.fingerprint(pod_sets)
+        is_same = found.metadata.annotations.get(FINGERPRINT) == wanted
+        return not (is_same and workloads.same_counts(found, pod_sets))
 
     def _is_other(self, found: WorkloadView, pod_sets: Sequence[PodSet]) -> bool:
         """Return whether a job asks for something else than its Workload has quota for.
@@ -362,6 +393,23 @@ class JobQueue:
         expected = sum(min(count, wanted.get(name, 0)) for name, count in allowed.items())
         write = workloads.pods_ready(found, self._now, ready=up >= expected)
         return [write] if write is not None else []
+
+    def elsewhere(self, pod_sets: Sequence[PodSet] | None, *, suspended: bool) -> Verdict | None:
+        """Return what is done with the Workload of a job that MultiKueue runs on other clusters.
+
+        It asks for quota here. MultiKueue copies it and the job to a cluster that admits them, and
+        the status of the copies back, the end of the Workload included. There are no pods here.
+
+        Args:
+            pod_sets: What the job asks for; None if its spec is invalid at the moment.
+            suspended: Whether the user suspends the job.
+        """
+        if not self._label:
+            return None
+        found = self._state.workload
+        if found is not None and self._is_mine(found) and workloads.holds(found, kueue.FINISHED):
+            return Verdict(writes=workloads.let_go(found))
+        return self.decide(pod_sets, {}, suspended=suspended, runs=False)
 
     # -- a job that has ended -----------------------------------------------------------------
 

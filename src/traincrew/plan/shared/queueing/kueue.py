@@ -17,6 +17,10 @@ QUEUE = f"{GROUP}/queue-name"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
 MAX_SECONDS = f"{GROUP}/max-exec-time-seconds"
 
+PREBUILT = f"{GROUP}/prebuilt-workload-name"
+"""Label, or annotation if the name is longer than a label may be, of the copy of a job that
+MultiKueue makes on another cluster: the Workload that it has made there."""
+
 # Annotation of jobs, and of Workloads that replace others.
 ELASTIC = f"{GROUP}/elastic-job"
 
@@ -56,6 +60,7 @@ WAIT_FOR_START = "WaitForStart"
 WAIT_FOR_RECOVERY = "WaitForRecovery"
 STARTED = "Started"
 RECOVERED = "Recovered"
+OUT_OF_SYNC = "OutOfSync"
 SLICE_REPLACED = "WorkloadSliceReplaced"
 WAITS_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 

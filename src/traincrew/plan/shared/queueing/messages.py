@@ -66,6 +66,11 @@ def fix_of(reason: str, said: str) -> str:
     return ""
 
 
+def not_made(name: str) -> str:
+    """Return what is said of the copy of a job whose Workload is not there."""
+    return f"Waiting for Workload {name}, which MultiKueue makes on this cluster"
+
+
 def evicted(queue: str, condition: Document, active: int) -> str:
     """Return why a job loses its admission."""
     text = f"Evicted from queue {queue}: {condition.get('reason', '')}: {condition.get('message')}"

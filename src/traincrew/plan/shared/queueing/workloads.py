@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from traincrew.api.meta import Owner
+    from traincrew.api.meta import ObjectMeta, Owner
     from traincrew.plan.shared.model import Priority
     from traincrew.plan.shared.queueing.podsets import PodSet
     from traincrew.plan.shared.views import WorkloadView
@@ -43,6 +43,14 @@ def name_of(owner: Owner, after: str = "") -> str:
     return f"{f'{owner.kind.lower()}-{owner.name}'[: _MAX_NAME - 1 - _HASH]}-{digest}"
 
 
+def prebuilt_name(metadata: ObjectMeta) -> str:
+    """Return the name of the Workload that MultiKueue has made for a job; empty for others.
+
+    Source: `PrebuiltWorkloadNameFor` of `pkg/controller/jobframework/utils.go`.
+    """
+    return metadata.labels.get(kueue.PREBUILT) or metadata.annotations.get(kueue.PREBUILT, "")
+
+
 def create(
     owner: Owner, queue: str, pods: Sequence[PodSet], priority: Priority | None
 ) -> QueueWrite:
@@ -56,7 +64,7 @@ def create(
         "metadata": {
             "name": name_of(owner),
             "namespace": owner.namespace,
-            "labels": {kueue.JOB_UID: owner.uid, kueue.MANAGED: owner.kind.lower()},
+            "labels": _labels(owner),
             "annotations": {FINGERPRINT: podsets.fingerprint(pods)},
             "finalizers": [kueue.IN_USE],
             "ownerReferences": [owner.owner_reference()],
@@ -64,6 +72,26 @@ def create(
         "spec": spec | _priority(priority),
     }
     return QueueWrite(create=document)
+
+
+def _labels(owner: Owner) -> dict[str, str]:
+    return {kueue.JOB_UID: owner.uid, kueue.MANAGED: owner.kind.lower()}
+
+
+def adopt(owner: Owner, found: WorkloadView) -> QueueWrite:
+    """Return the write after which a Workload that MultiKueue has made belongs to its job."""
+    metadata = {
+        "labels": _labels(owner),
+        "finalizers": [*found.finalizers, kueue.IN_USE],
+        "ownerReferences": [owner.owner_reference()],
+    }
+    return QueueWrite(found=found, patch={"metadata": metadata})
+
+
+def out_of_sync(found: WorkloadView, now: datetime) -> QueueWrite:
+    """Return the write that ends a Workload which asks for something else than its job."""
+    text = "The prebuilt workload is out of sync with its user job"
+    return Conditions(found, now).set(kueue.FINISHED, True, kueue.OUT_OF_SYNC, text).write()
 
 
 def _priority(priority: Priority | None) -> Document:
