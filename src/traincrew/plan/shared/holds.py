@@ -21,7 +21,7 @@ from traincrew.plan.shared.gangs.releasing import GangRelease
 from traincrew.plan.shared.lifecycle import RELEASED, SUCCEEDED, SUSPENDED, AnyStatus, Suspension
 from traincrew.plan.shared.model import Confirm, Event, Plan
 from traincrew.plan.shared.queueing import apply
-from traincrew.plan.shared.queueing.job import JobQueue
+from traincrew.plan.shared.queueing.multikueue import SentJobQueue, job_queue
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Problem
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import Observed, Question
-    from traincrew.plan.shared.queueing.job import Verdict
+    from traincrew.plan.shared.queueing.job import JobQueue
+    from traincrew.plan.shared.queueing.verdict import Verdict
 
 
 class Hold(Suspension, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
     @cached_property
     def queue(self) -> JobQueue:
         """The queue of the job, if it asks for one."""
-        return JobQueue(self.observed, self.owner, self.stored.queue, self.now)
+        return job_queue(self.observed, self.owner, self.stored.queue, self.now)
 
     def queue_question(self, spec: Spec, found: list[Problem]) -> Question | None:
         """Return what must be known of the queue of the job; None if it has none."""
@@ -157,7 +158,8 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         found = self.problems(spec)
         if (question := self.queue_question(spec, found)) is not None:
             return question
-        verdict = self.queue.elsewhere(
+        assert isinstance(self.queue, SentJobQueue)
+        verdict = self.queue.sent(
             None if found else self.pod_sets(spec), suspended=self.policy(spec).suspend
         )
         if verdict is None:

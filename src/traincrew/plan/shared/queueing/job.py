@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
-from traincrew.api.kind import is_managed_here
 from traincrew.api.reasons import (
     QUEUE_EVICTED,
     QUEUE_PENDING,
@@ -17,7 +16,8 @@ from traincrew.api.reasons import (
 from traincrew.plan.shared.lifecycle import QueueStatus
 from traincrew.plan.shared.model import FINGERPRINT, QueueQuery, QueueState
 from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, slices, workloads
-from traincrew.plan.shared.queueing.admission import Addition, AdmissionConflictError
+from traincrew.plan.shared.queueing.admission import AdmissionConflictError
+from traincrew.plan.shared.queueing.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,34 +34,6 @@ READ_SECONDS = 15.0
 
 FINISHED_SECONDS = 300.0
 """The same for a job that has ended, while the cluster does not serve Workloads."""
-
-
-class Verdict(Struct, kw_only=True):
-    """What the queue of a job demands.
-
-    Attributes:
-        reason: Why the job has no pods; empty if it may have some.
-        text: The same for people.
-        asks: Whether the pods must be listed from the API server first.
-        writes: What is done with the Workload.
-        status: What the status says.
-        added: What is added to the pods of each set.
-        counts: How many pods of each set may run.
-        unknown: Why nothing is known of the admission of a job that runs; no pods are created.
-        failure: Why the job can never run with its admission.
-        seconds: Seconds until the Workload is read again.
-    """
-
-    reason: str = ""
-    text: str = ""
-    asks: bool = False
-    writes: list[QueueWrite] = field(default_factory=list)
-    status: QueueStatus | None = None
-    added: dict[str, Addition] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    unknown: str = ""
-    failure: str = ""
-    seconds: float | None = None
 
 
 class JobQueue:
@@ -82,8 +54,7 @@ class JobQueue:
         self._stored = stored or QueueStatus()
         self._now = now
         self._label = owner.labels.get(kueue.QUEUE, "")
-        self._prebuilt = workloads.prebuilt_name(observed.job.metadata)
-        self._first_name = self._prebuilt or workloads.name_of(owner)
+        self._first_name = workloads.name_of(owner)
         self._finished: Mapping[str, int] = {}
         self._grows = False
 
@@ -96,8 +67,6 @@ class JobQueue:
         """Return what must be known first; None for a job that has nothing to do with queues."""
         if self._observed.queue is not None or not self.is_asked_for:
             return None
-        if self._prebuilt:  # its priority was found on the cluster that the job comes from
-            return QueueQuery(name=self._prebuilt)
         named = (str(each.template["spec"].get("priorityClassName") or "") for each in pod_sets)
         return QueueQuery(
             name=self._first_name,
@@ -108,17 +77,12 @@ class JobQueue:
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether the job asks for more pods while it runs with fewer; not through MultiKueue."""
-        job = self._observed.job
-        if self._prebuilt or not is_managed_here(job.spec):
-            return False
-        return job.metadata.annotations.get(kueue.ELASTIC) == "true"
+        """Whether the job asks for more pods while it runs with fewer."""
+        return self._observed.job.metadata.annotations.get(kueue.ELASTIC) == "true"
 
     @property
     def _may_have_slices(self) -> bool:
         """Whether there may be other Workloads of the job, also after an edit of its annotation."""
-        if self._prebuilt:
-            return False
         is_first = (self._stored.workload or self._first_name) == self._first_name
         return self._is_elastic or bool(self._stored.admitted) or not is_first
 
@@ -161,12 +125,6 @@ class JobQueue:
             verdict.writes += writes
         else:
             verdict.asks = True
-        return verdict
-
-    @staticmethod
-    def _with(verdict: Verdict, *writes: QueueWrite) -> Verdict:
-        """Add writes that wait for nothing."""
-        verdict.writes += writes
         return verdict
 
     def _held(self, reason: str, text: str, queue: str = "") -> Verdict:
@@ -217,12 +175,9 @@ class JobQueue:
             return self._held(QUEUE_UNAVAILABLE, messages.unsupported(self._owner.kind))
         if found is None:
             return self._without_workload(pod_sets, suspended=suspended)
-        queue = str(found.spec.get("queueName") or "")
         if not self._is_mine(found):
-            if self._prebuilt and found.metadata.controller is None:
-                held = self._held(QUEUE_PENDING, messages.waiting(queue, None), queue)
-                return self._with(held, workloads.adopt(self._owner, found))
-            return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
+            return self._not_mine(found)
+        queue = str(found.spec.get("queueName") or "")
         if found.metadata.deletion_timestamp is not None:
             text = messages.deleted(self._name, self._active)
             return self._after_pods(self._held(QUEUE_STOPPED, text, queue), workloads.let_go(found))
@@ -244,8 +199,14 @@ class JobQueue:
         if self._active:
             text = messages.not_queued(self._label, self._active)
             return self._held(QUEUE_PENDING, text)
-        if self._prebuilt:
-            return self._held(QUEUE_PENDING, messages.not_made(self._prebuilt))
+        return self._unqueued(pod_sets)
+
+    def _not_mine(self, found: WorkloadView) -> Verdict:  # noqa: ARG002
+        """Decide about a Workload that belongs to something else."""
+        return self._held(QUEUE_UNAVAILABLE, messages.foreign(self._name))
+
+    def _unqueued(self, pod_sets: Sequence[PodSet] | None) -> Verdict:
+        """Put a job into its queue that has no pods and no Workload."""
         held = self._held(QUEUE_PENDING, messages.waiting(self._label, None))
         if pod_sets is None:
             return held
@@ -285,12 +246,8 @@ class JobQueue:
             if at := (found.status.get("requeueState") or {}).get("requeueAt"):
                 text = f"{text}; not before {at}"
             held = self._held(reason, text)
-        if self._prebuilt:
-            if pod_sets is not None and self._asks_otherwise(found, pod_sets):
-                return self._with(held, workloads.out_of_sync(found, self._now))
-        elif pod_sets is not None:
-            priority = self._state.priority
-            held.writes += workloads.updates(self._owner, found, self._label, pod_sets, priority)
+        if pod_sets is not None:
+            held.writes += self._updates(found, pod_sets)
         if not held.writes and workloads.is_on_hold(found):
             text = "The job is not suspended any more; it waits for quota"
             held.writes.append(workloads.release(found, self._now, kueue.PENDING, text))
@@ -314,20 +271,21 @@ class JobQueue:
             return self._after_pods(held, [release])
         if pod_sets is not None and self._is_other(found, pod_sets):
             held = self._held(QUEUE_PENDING, messages.changed(queue, self._active), queue)
-            other = [workloads.out_of_sync(found, self._now)]
-            return self._after_pods(held, other if self._prebuilt else workloads.delete(found))
+            return self._after_pods(held, self._replace(found))
         if not workloads.holds(found, kueue.ADMITTED):
             if (before := self._chain.before) is not None and runs:
                 return self._admitted(before, queue, pod_sets or ())
             return self._held(QUEUE_PENDING, messages.checking(queue, found), queue)
         return self._admitted(found, queue, pod_sets or ())
 
-    @staticmethod
-    def _asks_otherwise(found: WorkloadView, pod_sets: Sequence[PodSet]) -> bool:
-        """Return whether a Workload without quota asks for something else than its job."""
-        wanted = podsets.fingerprint(pod_sets)
-        is_same = found.metadata.annotations.get(FINGERPRINT) == wanted
-        return not (is_same and workloads.same_counts(found, pod_sets))
+    def _updates(self, found: WorkloadView, pod_sets: Sequence[PodSet]) -> list[QueueWrite]:
+        """Return the writes after which a Workload asks for what its job asks for."""
+        priority = self._state.priority
+        return workloads.updates(self._owner, found, self._label, pod_sets, priority)
+
+    def _replace(self, found: WorkloadView) -> list[QueueWrite]:
+        """Return the writes after which a Workload with quota makes room for another one."""
+        return workloads.delete(found)
 
     def _is_other(self, found: WorkloadView, pod_sets: Sequence[PodSet]) -> bool:
         """Return whether a job asks for something else than its Workload has quota for.
@@ -393,23 +351,6 @@ class JobQueue:
         expected = sum(min(count, wanted.get(name, 0)) for name, count in allowed.items())
         write = workloads.pods_ready(found, self._now, ready=up >= expected)
         return [write] if write is not None else []
-
-    def elsewhere(self, pod_sets: Sequence[PodSet] | None, *, suspended: bool) -> Verdict | None:
-        """Return what is done with the Workload of a job that MultiKueue runs on other clusters.
-
-        It asks for quota here. MultiKueue copies it and the job to a cluster that admits them, and
-        the status of the copies back, the end of the Workload included. There are no pods here.
-
-        Args:
-            pod_sets: What the job asks for; None if its spec is invalid at the moment.
-            suspended: Whether the user suspends the job.
-        """
-        if not self._label:
-            return None
-        found = self._state.workload
-        if found is not None and self._is_mine(found) and workloads.holds(found, kueue.FINISHED):
-            return Verdict(writes=workloads.let_go(found))
-        return self.decide(pod_sets, {}, suspended=suspended, runs=False)
 
     # -- a job that has ended -----------------------------------------------------------------
 
