@@ -55,7 +55,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "time on a lost node",
         "Pods stay on a node that is lost for five minutes, the usual time; the real cluster of"
-        " these suites is told 8 seconds, so that nobody has to wait.",
+        " these suites is set to 8 seconds, so that nobody has to wait.",
         section="Pod .*, as stored",
         embedded=rf"{_LOST}: 300",
         real=rf"{_LOST}: 8",

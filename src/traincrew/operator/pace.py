@@ -31,8 +31,6 @@ class Pace:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._recent: deque[tuple[float, float, Request]] = deque()
-        self._busy: dict[Request, float] = {}
-        self._total = 0.0
 
     def rest(self, job: Request, worked: float) -> float:
         """Return the seconds until a job may be planned again.
@@ -42,20 +40,8 @@ class Pace:
             worked: Seconds that it took to plan it just now.
         """
         now = self._clock.monotonic()
-        self._forget(now - MAX_REST)
+        while self._recent and self._recent[0][0] <= now - MAX_REST:
+            self._recent.popleft()
+        others = sum(seconds for _, seconds, planned in self._recent if planned != job)
         self._recent.append((now, worked, job))
-        own = self._busy[job] = self._busy.get(job, 0.0) + worked
-        self._total += worked
-        return _FACTOR * max(worked, min(MAX_REST / _FACTOR, self._total - own))
-
-    def _forget(self, until: float) -> None:
-        """Forget what was planned until then."""
-        while self._recent and self._recent[0][0] <= until:
-            _, worked, job = self._recent.popleft()
-            self._total -= worked
-            left = self._busy.pop(job, 0.0) - worked
-            if left > 0:
-                self._busy[job] = left
-        if not self._recent:  # sums of fractions are never exact
-            self._busy.clear()
-            self._total = 0.0
+        return _FACTOR * max(worked, min(MAX_REST / _FACTOR, others))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Any, Protocol
 
 __all__ = [
@@ -141,6 +142,7 @@ _SIMPLE = {
 }
 
 
+@lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
     """Return the name of a property in CEL; None when CEL cannot access it."""
     if name in _KEYWORDS:
