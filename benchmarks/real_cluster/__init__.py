@@ -8,7 +8,10 @@ the same writes (``replay``), or those that create children only, no events and 
 results.
 
     python -m benchmarks real_cluster [--kind ElasticJob|MxJob|MPICluster] [--jobs N] [--workers N]
-        [--rounds N] [--reference replay,children,jobset]
+        [--rounds N] [--reference replay,children,jobset] [--beside mpi-operator,jobset]
+
+``--beside`` lets other operators run as many jobs of four pods, each on a new cluster of its own
+(see `peers`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from benchmarks.real_cluster import jobs, replay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.real_cluster.peers import PeerRun
     from benchmarks.real_cluster.runs import Recorded, Run
 
 JOBS = 1000
@@ -60,6 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=["replay"],
         help="one or more of replay, children and jobset, with commas (default replay)",
     )
+    parser.add_argument(
+        "--beside",
+        type=_peers,
+        default=[],
+        help="other operators to run, too: mpi-operator, jobset, or both with a comma",
+    )
     chosen = parser.parse_args(arguments)
     count = chosen.jobs
     make, workers = KINDS[chosen.kind]
@@ -70,7 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # On a signal, remove the clusters, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="traincrew-bench-") as name:
-        rounds = [_round(Path(name), load, count, chosen.reference) for _ in range(chosen.rounds)]
+        rounds = [
+            _round(Path(name), load, count, chosen.reference, chosen.beside)
+            for _ in range(chosen.rounds)
+        ]
     for what in rounds[0]:
         ratios = sorted(found[what] for found in rounds)
         listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
@@ -86,11 +99,22 @@ def _references(text: str) -> list[str]:
     return names
 
 
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - {"mpi-operator", "jobset"}:
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: there is no such operator")
+    return names
+
+
 def _round(
-    directory: Path, load: jobs.Load, count: int, references: Sequence[str]
+    directory: Path,
+    load: jobs.Load,
+    count: int,
+    references: Sequence[str],
+    beside: Sequence[str],
 ) -> dict[str, float]:
-    """Run the operator and its references once; return the ratios."""
-    from benchmarks.real_cluster import jobset
+    """Run the operator, its references and other operators once; return the ratios."""
+    from benchmarks.real_cluster import jobset, peers
     from benchmarks.real_cluster.runs import HistoryRunner, operate, repeat
 
     ratios: dict[str, float] = {}
@@ -114,6 +138,12 @@ def _round(
         ratios[f"until all pods run, {reference}"] = recorded.pods / bare.pods
         ratios[f"until all are Running, {reference}"] = recorded.running / bare.pods
         ratios[f"in CPU seconds until all pods run, {reference}"] = recorded.effort / bare.effort
+    for name in beside:
+        with HistoryRunner(directory, load) as runner:
+            other = peers.run(runner, peers.PEERS[name], count)
+        show_peer(recorded, other, count, name)
+        ratios[f"until all are Running in status, {name}"] = recorded.running / other.running
+        ratios[f"in CPU seconds until all pods run, {name}"] = recorded.effort / other.effort
     return ratios
 
 
@@ -190,6 +220,23 @@ def show_first(recorded: Recorded, bare: Run, count: int, reference: str) -> Non
         f" (goal <= {GOALS[reference]})\n"
         f"CPU seconds until all pods run: {recorded.effort:.1f} and {bare.effort:.1f}; ratio"
         f" {recorded.effort / bare.effort:.2f}"
+    )
+
+
+def show_peer(recorded: Recorded, other: PeerRun, count: int, name: str) -> None:
+    """Print the run of another operator, compared with ours."""
+    print(
+        f"{name}, {count} jobs of 4 pods: last create after {other.created:.1f} s, all pods running"
+        f" after {other.pods:.1f} s, all running in status after {other.running:.1f} s;"
+        f" {other.writes:.1f} writes a job, {other.cpu / count * 1000:.1f} ms CPU a job,"
+        f" peak memory {other.peak_mebibytes:.0f} MiB"
+    )
+    _show_load(other, count)
+    print(
+        f"until all are Running in status: operator {recorded.running:.1f} s, {name}"
+        f" {other.running:.1f} s; ratio {recorded.running / other.running:.2f} (goal < 1);"
+        f" CPU seconds until all pods run: {recorded.effort:.1f} and {other.effort:.1f}; ratio"
+        f" {recorded.effort / other.effort:.2f}"
     )
 
 

@@ -143,12 +143,16 @@ class HistoryRunner:
         for name in ("0-crd.yaml", "1-namespace.yaml", "2-rbac.yaml"):
             kubectl("create", "-f", str(ROOT / "deploy" / name))
         kubectl("wait", "--for=condition=Established", "crd", "--all")
-        duration = "--duration=1h"
-        token = kubectl("create", "token", NAME, "-n", NAMESPACE, duration)
+        self.write_kubeconfig(NAME, NAMESPACE, self.token)
+
+    def write_kubeconfig(self, account: str, namespace: str, path: Path) -> None:
+        """Write a kubeconfig with a token of a service account, which is valid for an hour."""
+        kubectl = self.cluster.kubectl
+        token = kubectl("create", "token", account, "-n", namespace, "--duration=1h")
         configuration = json.loads(kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
         for user in configuration["users"]:
             user["user"] = {"token": token.strip()}
-        self.token.write_text(json.dumps(configuration))
+        path.write_text(json.dumps(configuration))
 
     async def _settle(self) -> None:
         """Wait until nodes and admission are in the state of an established cluster."""

@@ -1,0 +1,298 @@
+"""Other operators at the same work: each a process beside a new cluster of its own, as ours is.
+
+They are built from their published modules (`hack/cluster/modules`), and have the limits of their
+clients and queues lifted, which would otherwise be all that is measured. No webhook of theirs is
+called: a rather faster JobSet than an installed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from hack.cluster import binaries
+from msgspec import field
+
+from benchmarks._usage import Meter, peak_mebibytes
+from benchmarks.real_cluster import audit, jobs
+from benchmarks.real_cluster.bare import BareClient, Watched, dump
+from benchmarks.real_cluster.runs import QUIET, Run, patience
+from traincrew.engine.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benchmarks.real_cluster.runs import HistoryRunner
+
+WORKERS = 3
+PODS = WORKERS + 1
+_SPACE, _ACCOUNT = "peers", "peer"
+_USER = f"system:serviceaccount:{_SPACE}:{_ACCOUNT}"
+_KUBECONFIG = "kubeconfig"
+_READY_SECONDS = 60.0
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another operator.
+
+    Attributes:
+        program: A key of `binaries.PROGRAMS`.
+        definitions: The file of its module with its CustomResourceDefinitions.
+        resource: The kind of its jobs.
+        spec: The ``spec`` of a job of four pods.
+        options: How it is started; called with its directory.
+        ready: What its log says when it works.
+        runs: Whether a status says that all of a job runs.
+    """
+
+    program: str
+    definitions: str
+    resource: Resource
+    spec: Document
+    options: Callable[[Path], list[str]]
+    ready: str
+    runs: Callable[[Document], bool]
+
+
+def _template(name: str, **spec: Any) -> Document:
+    container = {"name": name, "image": "traincrew/openmpi:0.1.0", "command": ["sleep", "3600"]}
+    return {"spec": {"containers": [container], **spec}}
+
+
+def _mpi_operator_options(directory: Path) -> list[str]:
+    return [
+        f"-kubeConfig={directory / _KUBECONFIG}",
+        f"-lock-namespace={_SPACE}",
+        "-kube-api-qps=2000",
+        "-kube-api-burst=4000",
+        "-controller-queue-rate-limit=2000",
+        "-controller-queue-burst=4000",
+        "-threadiness=16",
+    ]
+
+
+def _says_running(status: Document) -> bool:
+    found = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    return found.get("Running") == "True"
+
+
+def _jobset_options(directory: Path) -> list[str]:
+    settings = directory / "jobset.yaml"
+    document = {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "internalCertManagement": {"enable": False},
+    }
+    settings.write_text(yaml.safe_dump(document))
+    return [
+        f"--kubeconfig={directory / _KUBECONFIG}",
+        f"--config={settings}",
+        "--leader-elect=false",
+        "--kube-api-qps=2000",
+        "--kube-api-burst=4000",
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+        "--zap-log-level=info",
+    ]
+
+
+def _counts_all_ready(status: Document) -> bool:
+    """JobSet has no condition for running."""
+    found = status.get("replicatedJobsStatus", ())
+    return bool(found) and all(each["ready"] == 1 for each in found)
+
+
+_LAUNCHED = {
+    "slotsPerWorker": 1,
+    "launcherCreationPolicy": "WaitForWorkersReady",  # as our masters are created
+    "mpiReplicaSpecs": {
+        "Launcher": {"replicas": 1, "template": _template("launcher")},
+        "Worker": {"replicas": WORKERS, "template": _template("worker")},
+    },
+}
+_INDEXED = {
+    "parallelism": PODS,
+    "completions": PODS,
+    "completionMode": "Indexed",
+    "backoffLimit": 0,
+    "template": _template("worker", restartPolicy="Never"),
+}
+_REPLICATED = {
+    "replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": _INDEXED}}],
+    "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+    "successPolicy": {"operator": "All"},
+    "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+}
+PEERS = {
+    "mpi-operator": Peer(
+        "mpi-operator",
+        "deploy/v2beta1/mpi-operator.yaml",
+        Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+        _LAUNCHED,
+        _mpi_operator_options,
+        "Started workers",
+        _says_running,
+    ),
+    "jobset": Peer(
+        "jobset",
+        "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+        Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+        _REPLICATED,
+        _jobset_options,
+        "Starting workers",
+        _counts_all_ready,
+    ),
+}
+
+
+@dataclass
+class PeerRun(Run):
+    """The results of a peer's run.
+
+    Attributes:
+        writes: Its accepted writes, for each job.
+        cpu: Seconds of CPU time that it used.
+        peak_mebibytes: Most memory it ever had.
+    """
+
+    writes: float = 0.0
+    cpu: float = 0.0
+    peak_mebibytes: float = 0.0
+
+
+class _Job(Watched):
+    status: Document = field(default_factory=dict)
+
+
+def run(runner: HistoryRunner, peer: Peer, count: int) -> PeerRun:
+    """Let a peer run this many jobs on a new cluster.
+
+    Raises:
+        SystemExit: It did not start, or its jobs did not run in time.
+    """
+    directory = _install(runner, peer)
+    path = runner.directory / "peer.log"
+    with path.open("wb") as log:
+        process = subprocess.Popen(
+            [str(binaries.build(peer.program, print)), *peer.options(directory)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(runner.directory)},
+            cwd=runner.directory,
+        )
+    try:
+        deadline = time.monotonic() + _READY_SECONDS
+        while peer.ready not in path.read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the peer did not start:\n{path.read_text()[-3000:]}")
+            time.sleep(0.2)
+        return asyncio.run(_run(runner, peer, count, process.pid))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _install(runner: HistoryRunner, peer: Peer) -> Path:
+    """Install its definitions, and give it an account of its own that may do everything.
+
+    Returns:
+        A directory with a kubeconfig of this account.
+    """
+    kubectl = runner.cluster.kubectl
+    path = binaries.module_directory(peer.program) / peer.definitions
+    for document in yaml.safe_load_all(path.read_text()):
+        if document and document["kind"] == "CustomResourceDefinition":
+            runner.cluster.create(document)
+    kubectl("wait", "--for=condition=Established", "crd", "--all")
+    kubectl("create", "namespace", _SPACE)
+    kubectl("create", "serviceaccount", _ACCOUNT, "-n", _SPACE)
+    kubectl(
+        *("create", "clusterrolebinding", _ACCOUNT, "--clusterrole=cluster-admin"),
+        f"--serviceaccount={_SPACE}:{_ACCOUNT}",
+    )
+    directory = runner.directory / "peer"
+    directory.mkdir(exist_ok=True)
+    runner.write_kubeconfig(_ACCOUNT, _SPACE, directory / _KUBECONFIG)
+    certificates = runner.directory / "k8s-webhook-server" / "serving-certs"
+    certificates.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "1", "-subj", "/CN=webhook"),
+            *("-keyout", str(certificates / "tls.key"), "-out", str(certificates / "tls.crt")),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return directory
+
+
+async def _run(runner: HistoryRunner, peer: Peer, count: int, pid: int) -> PeerRun:
+    collection = peer.resource.path(jobs.NAMESPACE)
+    seen: dict[str, float] = {}
+    listening, all_run = asyncio.Event(), asyncio.Event()
+    async with BareClient(runner.cluster.kubeconfig) as user:
+
+        async def follow() -> None:
+            async for job in user.watch(collection, _Job, listening=listening):
+                if peer.runs(job.status):
+                    seen.setdefault(job.metadata.name, time.monotonic())
+                    if len(seen) == count:
+                        all_run.set()
+
+        async def create() -> None:
+            for number in numbers:
+                document = {
+                    "apiVersion": peer.resource.api_version,
+                    "kind": peer.resource.kind,
+                    "metadata": {"name": jobs.name(number), "namespace": jobs.NAMESPACE},
+                    "spec": peer.spec,
+                }
+                await user.send("POST", collection, dump(document))
+
+        pods = jobs.RunningPods(user, PODS * count)
+        following = [asyncio.create_task(each) for each in (follow(), pods.follow())]
+        await listening.wait()
+        await pods.listening.wait()
+        meter = Meter({"peer": pid, **runner.pids()})
+        requests = runner.requests()
+        numbers = iter(range(count))
+        started = time.monotonic()
+        await asyncio.gather(*(create() for _ in range(jobs.CONCURRENCY)))
+        created = time.monotonic()
+        all_pods = await pods.all(patience(count))
+        effort = meter.read().total
+        try:
+            await asyncio.wait_for(all_run.wait(), patience(count))
+        except TimeoutError:
+            raise SystemExit(f"{len(seen)} of {count} jobs of the peer run") from None
+        await asyncio.sleep(QUIET)
+        used = meter.read()
+        for task in following:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+    running = max(seen.values())
+    writes, _ = audit.writes(audit.read(runner.cluster.audit_log), _USER, jobs.NAMESPACE)
+    return PeerRun(
+        created - started,
+        pods.half() - started,
+        all_pods - started,
+        running - started,
+        running - started,
+        effort,
+        used,
+        runner.requests() - requests,
+        sum(writes.values()) / count,
+        used.by_process["peer"],
+        peak_mebibytes(pid),
+    )
