@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,21 @@ def sent(kind: str, **spec: Any) -> World:
     found = WORLDS.get(kind, World)(document)
     found.settle()
     return found
+
+
+def policy(kind: str, **fields: Any) -> Document:
+    """Fields of the run policy, as fields of the ``spec``."""
+    if kind == "ElasticJob":
+        return fields
+    return {"runPolicy": {**complete(kind)["spec"].get("runPolicy", {}), **fields}}
+
+
+def ended(job: World) -> Document:
+    """The status of a copy that has succeeded now."""
+    now = job.stamp()
+    condition = {"type": "Succeeded", "status": "True", "reason": "Done", "message": "done"}
+    condition |= {"lastTransitionTime": now, "lastUpdateTime": now}
+    return {"phase": "Succeeded", "completionTime": now, "conditions": [condition]}
 
 
 def cloned(job: World) -> Document:
@@ -102,6 +118,27 @@ def test_its_status_is_left_alone_and_its_end_lets_the_workload_go(kind: str) ->
     job.settle()
     assert job.status == {"phase": "Succeeded", "message": "on another cluster"}
     assert not workload(job)["metadata"].get("finalizers")
+
+
+def test_a_job_that_has_ended_is_not_queued_again(kind: str) -> None:
+    job = sent(kind)
+    admit(job)
+    job.job["status"] = ended(job)
+    job.workloads.clear()
+    job.settle()
+    assert not job.workloads
+    assert not job.deleted
+
+
+def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(kind: str) -> None:
+    job = sent(kind, **policy(kind, ttlSecondsAfterFinished=60))
+    admit(job)
+    job.job["status"] = ended(job)
+    job.settle()
+    assert job.requeue_after == 60
+    job.now += timedelta(seconds=60)
+    job.settle_or_delete()
+    assert job.deleted
 
 
 def test_an_eviction_gives_the_quota_back(kind: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.api.meta import parse_time
-from traincrew.plan.shared import advancing, lifecycle, pods
+from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
 from traincrew.plan.shared.facts import JobFacts, Spec
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress, Suspension
 from traincrew.plan.shared.views import StatefulSetView
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import Observed, Plan
 
@@ -75,6 +76,14 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         )
         self._advance_left = advance.seconds if advance is not None else None
         return advance
+
+    def expired(self, plan: Plan, status: AnyStatus, policy: CommonPolicy) -> Plan:
+        """Let a plan delete a finished job whose time to live is over, or wait for that."""
+        left = runpolicy.time_to_live(status, policy, self.now)
+        if left is not None:
+            plan.requeue_after = first([plan.requeue_after, left.total_seconds()])
+            plan.delete_job = left.total_seconds() <= 0
+        return plan
 
     def complete(self, plan: Plan) -> Plan:
         """Set what follows from the rest of the plan."""

@@ -160,14 +160,16 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
             return question
         assert isinstance(self.queue, SentJobQueue)
         verdict = self.queue.sent(
-            None if found else self.pod_sets(spec), suspended=self.policy(spec).suspend
+            None if found else self.pod_sets(spec),
+            suspended=self.policy(spec).suspend,
+            finished=self.stored.finished,
         )
         if verdict is None:
             return plan
         if verdict.asks:
             return Confirm()
         plan.queue, plan.requeue_after = verdict.writes, verdict.seconds
-        return plan
+        return self.expired(plan, self.stored, self.policy(spec))
 
     def leave_queue(self) -> Question | None:
         """Decide what is done with the Workload of a finished job; return what to read first."""

@@ -240,11 +240,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         }
         if late:
             plan.events = edit
-        left = runpolicy.time_to_live(status, policy, self.now)
-        if left is not None:
-            plan.requeue_after = left.total_seconds()
-            plan.delete_job = plan.requeue_after <= 0
-        return self.with_queue(plan)
+        return self.with_queue(self.expired(plan, status, policy))
 
     def _late_edit(self, status: AnyStatus) -> list[Event]:
         """Report once for each version of the spec that it will not run."""

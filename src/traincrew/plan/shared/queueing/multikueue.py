@@ -50,18 +50,24 @@ class _WholeJobQueue(JobQueue):
 class SentJobQueue(_WholeJobQueue):
     """The queue of a job that runs on another cluster; it has no pods here."""
 
-    def sent(self, pod_sets: Sequence[PodSet] | None, *, suspended: bool) -> Verdict | None:
+    def sent(
+        self, pod_sets: Sequence[PodSet] | None, *, suspended: bool, finished: bool
+    ) -> Verdict | None:
         """Return what is done with the Workload; None if the job asks for no queue.
 
         Args:
             pod_sets: What the job asks for; None if its spec is invalid at the moment.
             suspended: Whether the user suspends the job.
+            finished: Whether the job has ended. Then nothing else is asked for, also if the
+                Workload is gone: it would run again.
         """
         if not self._label:
             return None
         found = self._state.workload
         if found is not None and self._is_mine(found) and workloads.holds(found, kueue.FINISHED):
             return Verdict(writes=workloads.let_go(found))
+        if finished:
+            return Verdict()
         return self.decide(pod_sets, {}, suspended=suspended, runs=False)
 
 
