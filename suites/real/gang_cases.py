@@ -48,7 +48,7 @@ class GangCases:
                 ROUND_SECONDS,
             )
             user.kubectl("delete", plural, *names, "--wait=false")
-        assert user.items("events", "--field-selector=reason=FailedScheduling")
+        assert user.items("events", f"--field-selector=reason={user.engine.event}")
 
     def test_a_gang_that_waits_says_why(self, user: GangUser) -> None:
         user.create(user.elastic("first", UNTIL_TOLD))
@@ -62,7 +62,7 @@ class GangCases:
         beginning = f"3 pods are scheduled together or not at all ({user.engine.served.name}): "
         message = user.status("second")["message"]
         assert message.startswith(beginning)
-        assert "nodes are available" in message
+        assert user.engine.says in message
         assert beginning in user.why("second")
         assert not any(pod["spec"].get("nodeName") for pod in user.pods_of("second"))
 
