@@ -64,7 +64,7 @@ KAI = Engine(
     Served(name=gangs.KAI, version="v2alpha2"),
     scheduler=gangs.KAI_SCHEDULER,
     event="Unschedulable",
-    says="nodes",
+    says="Resources were found for 1 pods while 3 are required",
 )
 
 

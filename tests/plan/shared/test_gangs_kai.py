@@ -98,15 +98,32 @@ def test_the_condition_of_the_group_is_in_the_status() -> None:
                 "nodePool": "default",
                 "status": "True",
                 "reason": "Unschedulable",
-                "message": "OverLimit: default-queue quota has reached the allowable limit",
+                "message": "OverLimit: default-queue quota has reached the allowable limit..",
+                "reasons": [
+                    {
+                        "reason": "OverLimit",
+                        "message": "default-queue quota has reached the allowable limit",
+                    }
+                ],
             }
         ]
     }
     found.settle()
     assert found.status["reason"] == "WaitingForGang"
-    assert "default-queue quota has reached the allowable limit" in found.status["message"]
+    assert found.status["message"].endswith(
+        "(kai): default-queue quota has reached the allowable limit"
+    )
     assert found.requeue_after is not None
     assert found.requeue_after <= 15
+
+
+def test_a_condition_without_reasons_is_in_the_status_as_it_is() -> None:
+    found = world(job("ElasticJob", minAvailable=2))
+    condition = {"type": "UnschedulableOnNodePool", "status": "True", "message": "no room"}
+    group(found)["status"] = {"schedulingConditions": [condition]}
+    place(found, 0)
+    found.settle()
+    assert found.status["message"].endswith("(kai): no room")
 
 
 def test_a_group_that_kai_does_not_look_at_is_told_with_its_queue() -> None:

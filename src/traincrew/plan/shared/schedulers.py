@@ -233,7 +233,9 @@ def waiting(name: str, status: Document) -> str:
             ("UnschedulableOnNodePool", "True"),  # kai
         }
         if failed:
-            return str(each.get("message") or each.get("reason") or "unschedulable")
+            reasons = [str(one.get("message") or "") for one in each.get("reasons") or ()]  # kai
+            said = "; ".join(dict.fromkeys(filter(None, reasons)))
+            return said or str(each.get("message") or each.get("reason") or "unschedulable")
     phase = str(status.get("phase") or "")
     if name == VOLCANO and phase == "Pending":
         return "Volcano has not admitted the group to its queue yet"

@@ -50,18 +50,20 @@ def why(served: Served, group: PodGroupView, gang: Gang, pods: Sequence[Observed
             f"the PodGroup is of {stored} pods, there are {count}, and its size cannot be changed"
             " in this version of Kubernetes; suspend the job and resume it"
         )
-    said = [schedulers.waiting(served.name, group.status), _of_pods(pods)]
-    found = [each for each in said if each]
+    of_group, of_pods = schedulers.waiting(served.name, group.status), _of_pods(pods)
     if served.name == schedulers.KAI:
-        found = [*_taken(group, pods), *(found or [_unseen(group)])]
-    return "; ".join(found)
+        # What it says of the group, it says of the pods as well.
+        found = [*_taken(group, pods), of_group or of_pods or _unseen(group)]
+    else:
+        found = [of_group, of_pods]
+    return "; ".join(each for each in found if each)
 
 
 def _taken(group: PodGroupView, pods: Sequence[ObservedPod]) -> list[str]:
     """Say that KAI's podgrouper has put pods into another group than theirs, as before 0.15."""
     for pod in unplaced(pods):
         named = pod.metadata.annotations.get(membership.KAI_ANNOTATION)
-        if named != group.metadata.name:
+        if named and named != group.metadata.name:
             text = (
                 f"KAI has put {pod.metadata.name} into the group {named!r} instead of"
                 f" {group.metadata.name!r}, so its pods are placed one by one; update KAI to 0.15"
