@@ -59,3 +59,11 @@ def size(group: dict[str, Any]) -> int:
         spec["minMember"] if "minMember" in spec else (spec["schedulingPolicy"]["gang"]["minCount"])
     )
     return found
+
+
+def owned(groups: list[dict[str, Any]], job: str) -> dict[str, Any] | None:
+    """The PodGroup of a job among others; None if it has none."""
+    for each in groups:
+        if any(owner["name"] == job for owner in each["metadata"].get("ownerReferences", ())):
+            return each
+    return None

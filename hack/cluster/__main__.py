@@ -42,7 +42,8 @@ def main() -> None:
     type=click.Choice(["", *gangs.ENGINES]),
     help="Scheduler of gangs. kubernetes: PodGroups of scheduling.k8s.io, with the feature gates"
     " GenericWorkload and, in 1.36, GangScheduling. coscheduling: scheduler-plugins, for pods with"
-    f" schedulerName {gangs.SCHEDULER}.",
+    f" schedulerName {gangs.SCHEDULER}. kai: KAI Scheduler, for pods with schedulerName"
+    f" {gangs.KAI_SCHEDULER}.",
 )
 @click.option("--kueue", "queues", is_flag=True, help="Install Kueue, which needs a node.")
 def up(  # noqa: PLR0917 - one for each option

@@ -161,6 +161,10 @@ PROGRAMS: dict[str, Program] = {
     "scheduler-plugins-controller": Program(
         "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/controller", 20
     ),
+    **{
+        f"kai-{name}": Program("kai", f"github.com/NVIDIA/KAI-scheduler/cmd/{name}", 120)
+        for name in ("scheduler", "binder", "podgroupcontroller", "podgrouper", "queuecontroller")
+    },
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),

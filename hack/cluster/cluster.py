@@ -191,7 +191,7 @@ class RealCluster:
         """Build the programs of the cluster that do not exist yet."""
         names = [binaries.of_release(name, self.options.release) for name in binaries.CONTROL_PLANE]
         names += binaries.NODE if self.options.nodes else ()
-        names += gangs.PROGRAMS if self.options.gangs == gangs.COSCHEDULING else ()
+        names += gangs.PROGRAMS[self.options.gangs]
         for name in names:
             binaries.build(name, self._report)
 
@@ -227,10 +227,11 @@ class RealCluster:
     def _start_plugins(self) -> None:
         plane = self.control_plane
         if plane.plugins():
-            for path in gangs.definitions():
-                self.kubectl("create", "-f", str(path))
-            names = "crd/podgroups.scheduling.x-k8s.io", "crd/elasticquotas.scheduling.x-k8s.io"
-            self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+            files = [f"--filename={path}" for path in gangs.definitions(self.options.gangs)]
+            self.kubectl("create", *files)
+            self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
+            for each in gangs.objects(self.options.gangs):
+                self.create(each)
             plane.start_plugins()
 
     def stop(self, *, keep_logs: bool = False) -> None:

@@ -82,7 +82,7 @@ class ControlPlane:
 
     def plugins(self) -> tuple[str, ...]:
         """Return those that are started when their resources are defined."""
-        return gangs.PROGRAMS if self.engine == gangs.COSCHEDULING else ()
+        return gangs.PROGRAMS[self.engine]
 
     # -- files ----------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class ControlPlane:
             *((name, name, "system:masters") for name in self.plugins()),
         ):
             self.write_client(authority, name, user, group)
-        if self.plugins():
+        if self.engine == gangs.COSCHEDULING:
             file = self.directory / f"{gangs.SCHEDULER}.kubeconfig"
             self._json(f"{gangs.SCHEDULER}.json", gangs.configuration(file))
         self._json("audit-policy.json", {
@@ -192,14 +192,22 @@ class ControlPlane:
             "kube-controller-manager": self._controller_manager,
             "kube-scheduler": self._scheduler,
             "coredns": self._coredns,
-            gangs.SCHEDULER: self._plugin_scheduler,
-            gangs.CONTROLLER: self._plugin_controller,
-        }[name]()
+        }
+        is_plugin = name in self.plugins()
+        words = gangs.command(name, self.directory) if is_plugin else arguments[name]()
         program = binaries.path(binaries.of_release(name, self.release))
         gated = gangs.arguments(self.engine, self.release).get(name, ())
+        variables = gangs.environment(name, self.directory)
+        before = ["env", *(f"{key}={value}" for key, value in variables.items())]
         return inside(
             self.network.control_plane,
-            [str(program), *arguments, *gated, *self.extra.get(name, ())],
+            [
+                *(before if variables else ()),
+                str(program),
+                *words,
+                *gated,
+                *self.extra.get(name, ()),
+            ],
         )
 
     def _etcd(self) -> list[str]:
@@ -272,21 +280,6 @@ class ControlPlane:
             f"--kubeconfig={self.directory / 'kube-scheduler.kubeconfig'}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
-        ]
-
-    def _plugin_scheduler(self) -> list[str]:
-        return [
-            f"--config={self.directory / f'{gangs.SCHEDULER}.json'}",
-            "--secure-port=0",  # the usual one is that of kube-scheduler
-            f"--pod-max-in-unschedulable-pods-duration={gangs.AGAIN_SECONDS}s",
-        ]
-
-    def _plugin_controller(self) -> list[str]:
-        return [
-            f"--kubeconfig={self.directory / f'{gangs.CONTROLLER}.kubeconfig'}",
-            # Its own defaults, 5 requests per second, are not those of a test.
-            "--qps=100",
-            "--burst=200",
         ]
 
     def _coredns(self) -> list[str]:

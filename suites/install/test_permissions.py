@@ -151,6 +151,7 @@ class Life:
         """Gangs of every scheduler whose API there may be, one after the other."""
         for group, version, scheduler in (
             ("scheduling.volcano.sh", "v1beta1", "volcano"),
+            ("scheduling.run.ai", "v2alpha2", "kai-scheduler"),
             ("scheduling.x-k8s.io", "v1alpha1", ""),
             ("scheduling.k8s.io", "v1beta1", ""),
             ("scheduling.k8s.io", "v1alpha2", ""),
@@ -171,7 +172,8 @@ class Life:
         await cluster.create(manifest)
 
         async def sized(wanted: int) -> bool:
-            found = await cluster.find(resource, f"{name}-elasticjob")
+            listed = (await cluster.client.list(resource, "default"))["items"]
+            found = gangs_api.owned(listed, name)
             return found is not None and gangs_api.size(found) == wanted
 
         await cluster.until(lambda: sized(2))

@@ -48,21 +48,22 @@ class GangCases:
                 ROUND_SECONDS,
             )
             user.kubectl("delete", plural, *names, "--wait=false")
-        assert user.items("events", "--field-selector=reason=FailedScheduling")
+        assert user.items("events", f"--field-selector=reason={user.engine.event}")
 
     def test_a_gang_that_waits_says_why(self, user: GangUser) -> None:
         user.create(user.elastic("first", UNTIL_TOLD))
         user.until_running("first", SIZE)
         user.create(user.elastic("second", UNTIL_TOLD))
-        user.until(
-            "the reason of the second",
-            lambda: user.status("second").get("reason") == "WaitingForGang",
-            60,
-        )
         beginning = f"3 pods are scheduled together or not at all ({user.engine.served.name}): "
-        message = user.status("second")["message"]
-        assert message.startswith(beginning)
-        assert "nodes are available" in message
+
+        def told() -> bool:
+            status = user.status("second")
+            if status.get("reason") != "WaitingForGang":
+                return False
+            assert status["message"].startswith(beginning)
+            return user.engine.says in status["message"]
+
+        user.until("the reason of the second", told, 60)
         assert beginning in user.why("second")
         assert not any(pod["spec"].get("nodeName") for pod in user.pods_of("second"))
 

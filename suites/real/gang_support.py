@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hack.cluster import Options, RealCluster, gangs
 from suites.conftest import require_real_cluster
 
+import gangs_api
 from hack import images
 from traincrew.api.kinds.mxjob import types as mxnet
 from traincrew.plan.shared.schedulers import ENGINES, Served, size_of
@@ -43,17 +44,27 @@ class Engine(NamedTuple):
         served: The API of its PodGroups.
         release: Of Kubernetes.
         scheduler: ``schedulerName`` of pods that it places; empty for the default one.
+        event: Reason of its event about a pod that finds no room.
+        says: What it says of such a pod.
     """
 
     served: Served
     release: str = "1.36"
     scheduler: str = ""
+    event: str = "FailedScheduling"
+    says: str = "nodes are available"
 
 
 ALPHA = Engine(Served(name=gangs.KUBERNETES, version="v1alpha2"))
 BETA = Engine(Served(name=gangs.KUBERNETES, version="v1beta1"), release="1.37")
 COSCHEDULING = Engine(
     Served(name=gangs.COSCHEDULING, version="v1alpha1"), scheduler=gangs.SCHEDULER
+)
+KAI = Engine(
+    Served(name=gangs.KAI, version="v2alpha2"),
+    scheduler=gangs.KAI_SCHEDULER,
+    event="Unschedulable",
+    says="Resources were found for 1 pods while 3 are required",
 )
 
 
@@ -184,7 +195,7 @@ class GangUser(User):
         """Return the size of the PodGroup of an ElasticJob; 0 if there is none."""
         served = self.engine.served
         kind = f"podgroups.{served.version}.{ENGINES[served.name].group}"
-        found = self.get(kind, f"{job}-elasticjob")
+        found = gangs_api.owned(self.items(kind), job)
         return size_of(served, found["spec"]) if found else 0
 
     def why(self, job: str) -> str:

@@ -19,10 +19,11 @@ from .install_support import User, elastic_job
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
 
-VOLCANO, COSCHEDULING = (
+VOLCANO, KAI, COSCHEDULING = (
     Resource(group, version, "podgroups", "PodGroup")
     for group, version in (
         ("scheduling.volcano.sh", "v1beta1"),
+        ("scheduling.run.ai", "v2alpha2"),
         ("scheduling.x-k8s.io", "v1alpha1"),
     )
 )
@@ -33,11 +34,12 @@ def placed_together(cluster: RealCluster, user: User) -> None:
 
     The operator looks up which APIs are served with the first gang.
     """
-    for resource in (VOLCANO, COSCHEDULING):
+    for resource in (VOLCANO, KAI, COSCHEDULING):
         define(cluster, user, resource)
     placed_by(user, VOLCANO, "volcano")
+    placed_by(user, KAI, "kai-scheduler")
     placed_by(user, COSCHEDULING)
-    for resource in (VOLCANO, COSCHEDULING):
+    for resource in (VOLCANO, KAI, COSCHEDULING):
         remove(cluster, user, resource)
 
 
@@ -77,8 +79,8 @@ def placed_by(user: User, resource: Resource, scheduler: str = "") -> None:
         template["spec"]["schedulerName"] = scheduler
 
     def sized(wanted: int) -> bool:
-        found = user.get(kind, f"{job}-elasticjob")
-        return bool(found) and gangs_api.size(found) == wanted
+        found = gangs_api.owned(user.items(kind), job)
+        return found is not None and gangs_api.size(found) == wanted
 
     def edit(**spec: object) -> None:
         patch = json.dumps({"spec": spec})

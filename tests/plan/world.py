@@ -212,9 +212,11 @@ class World(Cluster):
         served = groups.choose("auto", self.served, query.scheduler)
         if query.engine:
             served = next((each for each in self.served if each.name == query.engine), None)
-        found = self.groups.get(query.name)
+        if served is None:
+            return GangState()
+        found = self.groups.get(groups.name_of(query.owner, served.name))
         view = msgspec.convert(found, PodGroupView) if found is not None else None
-        return GangState(served=served, group=view if served is not None else None)
+        return GangState(served=served, group=view)
 
     def _read_queue(self, query: QueueQuery) -> QueueState:
         """Read what the operator reads of Kueue."""
@@ -267,11 +269,11 @@ class World(Cluster):
             assert group.write is not None
             assert group.write.patch is not None
             found = self.groups[group.write.patch.key.name]
-            for (_, name), value in group.write.patch.values.items():
+            for (part, name), value in group.write.patch.values.items():
                 if value is None:
-                    del found["spec"][name]
+                    del found[part][name]
                 else:
-                    found["spec"][name] = value
+                    found[part][name] = value
 
     def _read(self, query: OutputQuery) -> None:
         """Read the last lines of containers as the operator does."""

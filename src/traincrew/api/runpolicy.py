@@ -44,7 +44,7 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
     ] = None
     queue: Annotated[
         str | None,
-        Meta(description="Queue of the gang. Volcano honors it."),
+        Meta(description="Queue of the gang. KAI and Volcano honor it."),
     ] = None
     min_resources: Annotated[
         dict[str, Quantity] | None,

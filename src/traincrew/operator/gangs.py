@@ -155,11 +155,11 @@ class Gangs:
         now = self._clock.monotonic()
         if memory.gang is not None and now < memory.gang_due and memory.gang_of == served:
             return memory.gang
-        resource = resource_of(served)
+        resource, name = resource_of(served), groups.name_of(query.owner, served.name)
         try:
-            found = await self._client.get(resource, query.name, namespace)
+            found = await self._client.get(resource, name, namespace)
         except NotFoundError as error:
-            if not error.is_about(query.name):  # its API is not served any more
+            if not error.is_about(name):  # its API is not served any more
                 self._known.look_again()
                 raise
             state = GangState(served=served)

@@ -18,6 +18,7 @@ PLANS = Path(__file__).parents[1]
 COSCHEDULING = Served(name="coscheduling", version="v1alpha1")
 KUBERNETES = Served(name="kubernetes", version="v1beta1")
 ALPHA = Served(name="kubernetes", version="v1alpha2")
+KAI = Served(name="kai", version="v2alpha2")
 VOLCANO = Served(name="volcano", version="v1beta1")
 
 MANIFESTS = {

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
 import pytest
 
 from plan.shared.gangs import (
     ALPHA,
     COSCHEDULING,
+    KAI,
     KUBERNETES,
     MANIFESTS,
     VOLCANO,
@@ -59,7 +61,7 @@ def test_every_pod_belongs_to_the_group(kind: str, served: Served) -> None:
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_a_job_without_a_gang_is_the_same_with_and_without_a_scheduler(kind: str) -> None:
     plain, served = (WORLDS.get(kind, World)(manifest(kind)) for _ in range(2))
-    served.served = [COSCHEDULING, KUBERNETES]
+    served.served = [COSCHEDULING, KAI, KUBERNETES]
     plain.settle()
     served.settle()
     assert not served.groups
@@ -229,7 +231,7 @@ def test_priority_class_is_given_to_pods_that_have_none() -> None:
 def test_a_size_that_cannot_be_changed_is_not_patched() -> None:
     gang = Gang(size=2)
     found = {"spec": schedulers.spec_of(ALPHA, gang)}
-    assert schedulers.changes(ALPHA, found["spec"], gang) == {}
+    assert schedulers.changes(ALPHA, found["spec"], {}, gang) == {}
     assert not ALPHA.is_resizable
     assert KUBERNETES.is_resizable
 
@@ -239,7 +241,12 @@ def test_a_size_that_cannot_be_changed_is_not_patched() -> None:
     [
         ("auto", [COSCHEDULING, KUBERNETES, VOLCANO], "", "coscheduling"),
         ("auto", [COSCHEDULING, KUBERNETES, VOLCANO], "volcano", "volcano"),
+        ("auto", [COSCHEDULING, KAI, VOLCANO], "kai-scheduler", "kai"),
+        ("auto", [COSCHEDULING, KAI, VOLCANO], "volcano", "volcano"),
+        ("auto", [KAI], "", None),
         ("auto", [KUBERNETES], "volcano", "kubernetes"),
+        ("kai", [KAI, COSCHEDULING], "kai-scheduler", "kai"),
+        ("kai", [KAI, COSCHEDULING], "", None),
         ("kubernetes", [COSCHEDULING, KUBERNETES], "", "kubernetes"),
         ("volcano", [COSCHEDULING, VOLCANO], "", None),
         ("none", [COSCHEDULING], "", None),
@@ -266,16 +273,32 @@ def test_what_each_scheduler_is_given() -> None:
         "queue": "q",
         "priorityClassName": "high",
     }
+    assert schedulers.spec_of(KAI, gang) == {
+        "minMember": 4,
+        "queue": "q",
+        "priorityClassName": "high",
+    }
+    assert schedulers.spec_of(KAI, Gang(size=4)) == {"minMember": 4, "queue": "default-queue"}
     stored = {"minMember": 4, "minResources": {"cpu": "8"}, "queue": "default"}
-    assert schedulers.changes(VOLCANO, stored, Gang(size=4, resources={"cpu": 8})) == {}
+    assert schedulers.changes(VOLCANO, stored, {}, Gang(size=4, resources={"cpu": 8})) == {}
 
 
 def test_names_of_groups_are_values_of_labels() -> None:
-    assert groups.name_of(OWNER) == "j-elasticjob"
-    long = groups.name_of(Owner(**{**_plain(OWNER), "name": "x" * 60}))
-    assert len(long) <= 63
-    assert "." not in groups.name_of(Owner(**{**_plain(OWNER), "name": "a.b"}))
+    assert groups.name_of(OWNER, "coscheduling") == "j-elasticjob"
+    for engine in schedulers.ENGINES:
+        long = groups.name_of(_owner(name="x" * 60), engine)
+        assert len(long) <= 63
+        assert "." not in groups.name_of(_owner(name="a.b"), engine)
 
 
-def _plain(owner: Owner) -> dict[str, Any]:
-    return {name: getattr(owner, name) for name in owner.__struct_fields__}
+def test_groups_of_two_namespaces_have_different_names_where_names_are_all_that_counts() -> None:
+    """As in KAI, whose scheduler finds the pods of a group by its name."""
+    names = {
+        engine: {groups.name_of(_owner(namespace=each, uid=each), engine) for each in "ab"}
+        for engine in schedulers.ENGINES
+    }
+    assert {engine for engine, found in names.items() if len(found) == 2} == {"kai"}
+
+
+def _owner(**values: str) -> Owner:
+    return msgspec.structs.replace(OWNER, **values)

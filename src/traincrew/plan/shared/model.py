@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from traincrew.api.meta import CustomObject
+    from traincrew.api.meta import CustomObject, Owner
     from traincrew.plan.shared.progress import ReportedProgress
     from traincrew.plan.shared.ranks import Position
     from traincrew.plan.shared.schedulers import Served
@@ -134,12 +134,12 @@ class GroupQuery(Struct, frozen=True, kw_only=True):
     Attributes:
         engine: The scheduler that the pods of this attempt belong to; empty to choose one.
         scheduler: ``schedulerName`` of the pods; empty for the default.
-        name: Name of the PodGroup.
+        owner: The job; the name of its PodGroup depends on the scheduler.
     """
 
     engine: str
     scheduler: str
-    name: str
+    owner: Owner
 
 
 class GangState(Struct, frozen=True, kw_only=True):

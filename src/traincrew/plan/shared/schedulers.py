@@ -7,27 +7,35 @@ Sources of the formats:
   PodGroups, which nobody needs who writes a single one. Its fields are immutable, and so is the
   policy of a PodGroup in v1alpha2.
 - coscheduling: ``scheduling.x-k8s.io/v1alpha1``, the plugin of kubernetes-sigs/scheduler-plugins.
+- kai: ``scheduling.run.ai/v2alpha2`` of KAI Scheduler (pkg/apis/scheduling/v2alpha2 of 0.12;
+  docs/developer/designs/external-podgroups of 0.15).
 - volcano: ``scheduling.volcano.sh/v1beta1``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 KUBERNETES: Literal["kubernetes"] = "kubernetes"
 COSCHEDULING: Literal["coscheduling"] = "coscheduling"
+KAI: Literal["kai"] = "kai"
 VOLCANO: Literal["volcano"] = "volcano"
 
-Mode = Literal["auto", "none", "kubernetes", "coscheduling", "volcano"]
-MODES: tuple[Mode, ...] = ("auto", "none", KUBERNETES, COSCHEDULING, VOLCANO)
+Mode = Literal["auto", "none", "kubernetes", "coscheduling", "kai", "volcano"]
+MODES: tuple[Mode, ...] = ("auto", "none", KUBERNETES, COSCHEDULING, KAI, VOLCANO)
 """What ``--gang-scheduling`` may be."""
 
 PLURAL = "podgroups"
 POD_GROUP = "PodGroup"
-VOLCANO_SCHEDULER = "volcano"
-"""The ``schedulerName`` of pods that Volcano schedules."""
+KAI_QUEUE = "kai.scheduler/queue"
+"""Label with the name of a queue: of workloads, and of PodGroups that a queue counts."""
+KAI_DEFAULT_QUEUE = "default-queue"
+"""The queue that KAI gives groups whose workload names none."""
 
 Document = dict[str, Any]
 
@@ -39,6 +47,8 @@ class Engine(Struct, frozen=True, kw_only=True):
         name: Its name in ``--gang-scheduling``.
         group: API group of its PodGroups.
         versions: Known versions of the API, the preferred one first.
+        scheduler: The ``schedulerName`` of pods that it places; empty if it may have any.
+        by_name: Whether it tells PodGroups apart by their names only, not by their namespaces.
         honors: The fields of ``schedulingPolicy`` that it knows besides ``minAvailable``, with
             their names in the PodGroup.
         verbs: What the operator does with its PodGroups.
@@ -47,6 +57,8 @@ class Engine(Struct, frozen=True, kw_only=True):
     name: str
     group: str
     versions: tuple[str, ...]
+    scheduler: str = ""
+    by_name: bool = False
     honors: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ("get", "create", "patch")
 
@@ -58,7 +70,16 @@ ENGINES = {
             name=VOLCANO,
             group="scheduling.volcano.sh",
             versions=("v1beta1",),
+            scheduler="volcano",
             honors=("queue", "minResources"),
+        ),
+        Engine(
+            name=KAI,
+            group="scheduling.run.ai",
+            versions=("v2alpha2",),
+            scheduler="kai-scheduler",
+            by_name=True,
+            honors=("queue",),
         ),
         Engine(
             name=COSCHEDULING,
@@ -122,6 +143,10 @@ def spec_of(served: Served, gang: Gang) -> Document:
     if served.name == KUBERNETES:
         return {"schedulingPolicy": {"gang": {"minCount": gang.size}}}
     found: Document = {"minMember": gang.size}
+    if gang.priority_class and served.name != COSCHEDULING:
+        found["priorityClassName"] = gang.priority_class
+    if served.name == KAI:
+        return found | {"queue": gang.queue or KAI_DEFAULT_QUEUE}
     if gang.resources:
         found["minResources"] = gang.resources
     if served.name == COSCHEDULING:
@@ -130,13 +155,17 @@ def spec_of(served: Served, gang: Gang) -> Document:
         return found
     if gang.queue:
         found["queue"] = gang.queue
-    if gang.priority_class:
-        found["priorityClassName"] = gang.priority_class
     return found
+
+
+def labels_of(served: Served, gang: Gang) -> dict[str, str]:
+    """Return the labels of a PodGroup that are ours."""
+    return {KAI_QUEUE: gang.queue or KAI_DEFAULT_QUEUE} if served.name == KAI else {}
 
 
 _OPTIONAL = {
     COSCHEDULING: ("minResources", "scheduleTimeoutSeconds"),
+    KAI: ("priorityClassName",),
     VOLCANO: ("minResources", "queue", "priorityClassName"),
     KUBERNETES: (),
 }
@@ -144,16 +173,21 @@ _DEFAULTED = {"queue": "default"}
 """Fields that an engine fills itself if they are left out."""
 
 
-def changes(served: Served, spec: Document, gang: Gang) -> dict[tuple[str, ...], Any]:
+def changes(
+    served: Served, spec: Document, labels: Mapping[str, str], gang: Gang
+) -> dict[tuple[str, ...], Any]:
     """Return the changes of an existing PodGroup by path; what others wrote elsewhere stays.
 
     Args:
         served: The engine.
         spec: The ``spec`` that is stored.
+        labels: The labels that are stored.
         gang: What is asked for.
     """
     wanted = spec_of(served, gang)
     found: dict[tuple[str, ...], Any] = {}
+    if (labelled := {**labels, **labels_of(served, gang)}) != labels:
+        found["metadata", "labels"] = labelled
     for name, value in wanted.items():
         if not _is_same(spec.get(name), value):
             found["spec", name] = value
@@ -188,16 +222,20 @@ def waiting(name: str, status: Document) -> str:
         name: The engine.
         status: The ``status`` of the PodGroup.
     """
-    conditions = [each for each in status.get("conditions") or () if isinstance(each, dict)]
+    field = "schedulingConditions" if name == KAI else "conditions"
+    conditions = [each for each in status.get(field) or () if isinstance(each, dict)]
     for each in conditions:
         kind, holds = each.get("type"), each.get("status")
         failed = (kind, holds) in {
             ("PodGroupScheduled", "False"),  # kubernetes, v1alpha2
             ("PodGroupInitiallyScheduled", "False"),  # kubernetes, v1beta1
             ("Unschedulable", "True"),  # volcano
+            ("UnschedulableOnNodePool", "True"),  # kai
         }
         if failed:
-            return str(each.get("message") or each.get("reason") or "unschedulable")
+            reasons = [str(one.get("message") or "") for one in each.get("reasons") or ()]  # kai
+            said = "; ".join(dict.fromkeys(filter(None, reasons)))
+            return said or str(each.get("message") or each.get("reason") or "unschedulable")
     phase = str(status.get("phase") or "")
     if name == VOLCANO and phase == "Pending":
         return "Volcano has not admitted the group to its queue yet"

@@ -20,12 +20,23 @@ _MAX_NAME = 63
 """The name is the value of a label of pods."""
 
 
-def name_of(owner: Owner) -> str:
-    """Return the name of the PodGroup of a job; other kinds may have jobs of the same name."""
+def name_of(owner: Owner, engine: str) -> str:
+    """Return the name of the PodGroup of a job; other kinds may have jobs of the same name.
+
+    So may other namespaces, which matters to an engine that knows groups by their names only.
+
+    Args:
+        owner: The job.
+        engine: The engine.
+    """
     name = f"{owner.name}-{owner.kind.lower()}"
+    if schedulers.ENGINES[engine].by_name:
+        short = digest(owner.uid)[:8]
+        name = f"{name}-{short}"
+    else:
+        short = digest(owner.name, owner.kind)[:8]
     if len(name) <= _MAX_NAME and "." not in name:
         return name
-    short = digest(owner.name, owner.kind)[:8]
     return f"{owner.name[: _MAX_NAME - len(short) - 1].replace('.', '-').rstrip('-')}-{short}"
 
 
@@ -38,26 +49,29 @@ def choose(mode: str, served: Sequence[Served], scheduler: str) -> Served | None
         scheduler: ``schedulerName`` of the pods; empty for the default.
     """
     by_name = {each.name: each for each in served}
-    for name in schedulers.ENGINES:
-        if name == schedulers.VOLCANO and scheduler != schedulers.VOLCANO_SCHEDULER:
+    for name, engine in schedulers.ENGINES.items():
+        if engine.scheduler not in {"", scheduler}:
             continue
         if mode in {"auto", name} and name in by_name:
             return by_name[name]
     return None
 
 
-def gang_of(policy: SchedulingPolicy, needed: int, *, members: int, timeout: int | None) -> Gang:
+def gang_of(
+    policy: SchedulingPolicy, needed: int, *, members: int, queue: str, timeout: int | None
+) -> Gang:
     """Return the gang that a policy asks for.
 
     Args:
         policy: The policy.
         needed: Number of pods without which the job cannot train.
         members: Number of pods that are created together. A gang of more would wait forever.
+        queue: Its queue; empty for none.
         timeout: Seconds for which a scheduler may keep room while pods are missing.
     """
     return schedulers.Gang(
         size=max(1, min(policy.min_available or needed, members)),
-        queue=policy.queue or "",
+        queue=queue,
         resources=policy.min_resources,
         priority_class=policy.priority_class or "",
         timeout=timeout,
@@ -66,13 +80,14 @@ def gang_of(policy: SchedulingPolicy, needed: int, *, members: int, timeout: int
 
 def document(owner: Owner, served: Served, gang: Gang) -> dict[str, Any]:
     """Return the PodGroup of a job."""
-    spec = schedulers.spec_of(served, gang)
+    spec, labels = schedulers.spec_of(served, gang), schedulers.labels_of(served, gang)
     return {
         "apiVersion": served.api_version,
         "kind": schedulers.POD_GROUP,
         "metadata": {
-            "name": name_of(owner),
+            "name": name_of(owner, served.name),
             "namespace": owner.namespace,
+            **({"labels": labels} if labels else {}),
             "annotations": {FINGERPRINT: digest(spec)},
             "ownerReferences": [owner.owner_reference()],
         },
@@ -100,7 +115,7 @@ def write(
     controller = found.metadata.controller
     if controller is None or controller.uid != owner.uid:  # the API's refusal says whose it is
         return GroupWrite(served=served, write=Write(create=document(owner, served, gang)))
-    values = schedulers.changes(served, found.spec, gang)
+    values = schedulers.changes(served, found.spec, found.metadata.labels, gang)
     if not values:
         return None
     if not served.is_resizable:

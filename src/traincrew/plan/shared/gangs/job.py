@@ -23,8 +23,9 @@ WAITING = "WaitingForGang"
 NOT_HONORED = "SchedulingPolicyNotHonored"
 """Reason of an event about a field that no scheduler of the cluster honors."""
 NO_SCHEDULER = (
-    "the cluster has no scheduler of gangs that this job can use; install the coscheduling plugin"
-    " or Volcano (with schedulerName: volcano), or enable PodGroups of scheduling.k8s.io"
+    "the cluster has no scheduler of gangs that this job can use; install the coscheduling plugin,"
+    " KAI (with schedulerName: kai-scheduler) or Volcano (with schedulerName: volcano), or enable"
+    " PodGroups of scheduling.k8s.io"
 )
 READ_SECONDS = 15.0
 """Seconds after which the PodGroup of a job that waits for it is read again."""
@@ -86,8 +87,7 @@ class JobGang:
             str((each.get("spec") or {}).get("schedulerName") or "") for each in self._templates()
         }
         scheduler = next(iter(schedulers_named)) if len(schedulers_named) == 1 else ""
-        name = groups.name_of(self._owner)
-        return GroupQuery(engine=self._in_use or "", scheduler=scheduler, name=name)
+        return GroupQuery(engine=self._in_use or "", scheduler=scheduler, owner=self._owner)
 
     @property
     def is_wanted(self) -> bool:
@@ -116,7 +116,7 @@ class JobGang:
         if not (self._policy.wants_gang or self._policy.priority_class or self._in_use):
             return
         served, found = self._state.served, self._state.group
-        engine, group = "", groups.name_of(self._owner)
+        engine = group = ""
         if self._in_use == "":
             served = None
         if served is not None and (self._policy.wants_gang or self._in_use):
@@ -124,8 +124,8 @@ class JobGang:
             plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
             if plan.group is not None and plan.group.delete is not None:
                 plan.stages, plan.coming = [], {}  # not before it can be created anew
-            elif self._is_incomplete_forever(served):
-                group = ""
+            elif not self._is_incomplete_forever(served):
+                group = groups.name_of(self._owner, engine)
         apply.apply(
             plan,
             engine=engine,
@@ -159,8 +159,19 @@ class JobGang:
             self._policy,
             size.needed,
             members=size.members,
+            queue=self._policy.queue or self._labelled_queue,
             timeout=None if is_default else timeout,
         )
+
+    @property
+    def _labelled_queue(self) -> str:
+        """The queue that a label of the job or of a template names, as KAI reads it."""
+        if self.engine != schedulers.KAI:
+            return ""
+        labelled = [self._owner.labels]
+        labelled += [(each.get("metadata") or {}).get("labels") or {} for each in self._templates()]
+        named = (each.get(schedulers.KAI_QUEUE) for each in labelled)
+        return str(next(filter(None, named), ""))
 
     # -- what is said -------------------------------------------------------------------------
 
@@ -202,8 +213,8 @@ class JobGang:
         honored = schedulers.ENGINES[served.name].honors
         given = {"queue": self._policy.queue, "minResources": self._policy.min_resources}
         advice = {
-            "queue": "only Volcano has queues: write schedulerName: volcano in the templates, or"
-            " remove the field",
+            "queue": "only KAI and Volcano have queues: write schedulerName: kai-scheduler or"
+            " schedulerName: volcano in the templates, or remove the field",
             "minResources": "its PodGroups have no such field: remove it",
         }
         return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.plan.shared.schedulers import COSCHEDULING, ENGINES, KUBERNETES
+from traincrew.plan.shared.schedulers import COSCHEDULING, ENGINES, KAI, KUBERNETES, VOLCANO
 from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ ENGINE = "traincrew.dev/gang-scheduler"
 """Annotation of what makes pods of a gang: the name of the engine."""
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
+KAI_ANNOTATION = "pod-group-name"
+KAI_OPT_OUT = "kai.scheduler/skip-podgrouper"
+"""Annotation of pods, ``true`` for those whose group KAI's podgrouper must not choose. KAI knows it
+since 0.15 (docs/developer/designs/external-podgroups). Before, it puts pods that have an owner into
+groups of its own."""
 WORKLOADS = frozenset({"Pod", "StatefulSet", "Job"})
 """Kinds of children that are pods or make them."""
 
@@ -34,10 +39,14 @@ def as_member(template: Document, engine: str, group: str) -> Document:
     if engine == KUBERNETES:
         return podtemplate.with_spec(template, schedulingGroup={"podGroupName": group})
     field = "labels" if engine == COSCHEDULING else "annotations"
-    key = COSCHEDULING_LABEL if engine == COSCHEDULING else VOLCANO_ANNOTATION
+    ours = {
+        COSCHEDULING: {COSCHEDULING_LABEL: group},
+        KAI: {KAI_ANNOTATION: group, KAI_OPT_OUT: "true"},
+        VOLCANO: {VOLCANO_ANNOTATION: group},
+    }[engine]
     return {
         **template,
-        "metadata": {**metadata, field: {**(metadata.get(field) or {}), key: group}},
+        "metadata": {**metadata, field: {**(metadata.get(field) or {}), **ours}},
     }
 
 

@@ -9,6 +9,7 @@ from traincrew.plan.shared import pods
 from traincrew.plan.shared.gangs import release
 from traincrew.plan.shared.lifecycle import RELEASED, SUSPENDED
 from traincrew.plan.shared.model import Event, Plan
+from traincrew.plan.shared.schedulers import KAI
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.gangs.job import JobGang
     from traincrew.plan.shared.lifecycle import Status
     from traincrew.plan.shared.model import Observed, Question
+
+_NAMED = "schedulerName in the templates must name its scheduler"
+_ADVICE: dict[str, str] = {
+    KAI: "before release 0.15, it puts pods into groups of its own; update it",
+}
+"""What to do if an engine has placed pods one by one."""
 
 
 class GangRelease:
@@ -80,10 +87,7 @@ class GangRelease:
             f" {self.seconds:.0f} s"
         )
         if engine:
-            self.text += (
-                f"; {engine} has not placed them together: schedulerName in the templates must name"
-                " its scheduler"
-            )
+            self.text += f"; {engine} has not placed them together: {_ADVICE.get(engine, _NAMED)}"
         self.events = [Event("Warning", RELEASED, self.text)]
 
     def _stay(self) -> None:

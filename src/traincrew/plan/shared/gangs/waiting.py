@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.plan.shared import schedulers
+from traincrew.plan.shared.gangs import membership
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +50,36 @@ def why(served: Served, group: PodGroupView, gang: Gang, pods: Sequence[Observed
             f"the PodGroup is of {stored} pods, there are {count}, and its size cannot be changed"
             " in this version of Kubernetes; suspend the job and resume it"
         )
-    found = [schedulers.waiting(served.name, group.status), _of_pods(pods)]
+    of_group, of_pods = schedulers.waiting(served.name, group.status), _of_pods(pods)
+    if served.name == schedulers.KAI:
+        # What it says of the group, it says of the pods as well.
+        found = [*_taken(group, pods), of_group or of_pods or _unseen(group)]
+    else:
+        found = [of_group, of_pods]
     return "; ".join(each for each in found if each)
+
+
+def _taken(group: PodGroupView, pods: Sequence[ObservedPod]) -> list[str]:
+    """Say that KAI's podgrouper has put pods into another group than theirs, as before 0.15."""
+    for pod in unplaced(pods):
+        named = pod.metadata.annotations.get(membership.KAI_ANNOTATION)
+        if named and named != group.metadata.name:
+            text = (
+                f"KAI has put {pod.metadata.name} into the group {named!r} instead of"
+                f" {group.metadata.name!r}, so its pods are placed one by one; update KAI to 0.15"
+                " or later, which leaves PodGroups of others alone"
+            )
+            return [text]
+    return []
+
+
+def _unseen(group: PodGroupView) -> str:
+    """Say what to look at if KAI says nothing: it leaves groups alone whose queue is unknown."""
+    queue = group.spec.get("queue")
+    return (
+        "KAI has not looked at the group yet; if that lasts, see whether its queue"
+        f" {queue!r} exists (kubectl get queues.scheduling.run.ai {queue})"
+    )
 
 
 def _of_pods(pods: Sequence[ObservedPod]) -> str:
