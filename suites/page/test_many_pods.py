@@ -53,7 +53,7 @@ def shown(window: Window) -> None:
     window.until_text("1,000 pods", ".pod-tools")
 
 
-@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("width", [2560, 1280, 360])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_what_is_not_well_is_seen_first(
     window: Window, axe: str, width: int, theme: str, tmp_path: Path
