@@ -232,6 +232,30 @@ async def test_streams_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyP
         assert "too many pages" in text
 
 
+async def test_a_page_that_was_left_is_no_stream(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although nothing is sent to it that would fail."""
+    monkeypatch.setattr(page_server, "MOST_STREAMS", 1)
+    async with opened(cluster) as browser:
+        for _ in range(3):
+            async with (
+                asyncio.timeout(5),
+                await until_open(browser) as answer,
+            ):
+                assert answer.status == 200
+
+
+async def until_open(browser: Browser) -> aiohttp.ClientResponse:
+    """Ask for the list until it is given."""
+    while True:
+        answer = await browser.http.get(f"{browser.base}/jobs", headers=browser.headers)
+        if answer.status != 429:
+            return answer
+        answer.close()
+        await asyncio.sleep(0.05)
+
+
 # -- the list -----------------------------------------------------------------------------------
 
 

@@ -289,7 +289,8 @@ class PageServer:
         try:
             await response.prepare(request)
             with contextlib.suppress(ConnectionError):
-                await send(response, feed, _EndingCursor(cursor, lambda: self._ended))
+                ending = _EndingCursor(cursor, lambda: self._ended)
+                await send(response, feed, ending, lambda: request.transport is None)
         finally:
             self._streams -= 1
         return response
