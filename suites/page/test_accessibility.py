@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONG = "a-name-of-as-many-letters-as-a-job-of-its-kind-has1"
-JOBS = {"few": 3, "crowd": 40, LONG: 1}
+JOBS = {"few": 3, "crowd": 40, LONG: 1, "failed": 2, "held": 0, "waits": 2}
+STATES: dict[str, dict[str, Any]] = {
+    "failed": {"phase": "Failed", "reason": "ExitCode", "message": "ValueError: no such label"},
+    "held": {"phase": "Suspended", "replicaStatuses": {}},
+    "waits": {"phase": "Restarting", "message": "A worker was lost; the others wait for it."},
+}
 COMPARED = "#/compare?" + "&".join(f"job={many_pods.address_of(name)}" for name in JOBS)
 SIZES = [(360, 740), (1280, 800), (2560, 1440)]
 
@@ -29,12 +34,17 @@ def cluster() -> Iterator[traincrew.LocalCluster]:
         many_pods.install(running)
         for name, count in JOBS.items():
             statuses = [many_pods.running() for _ in range(count)]
+            if name == "failed":
+                statuses[0] = many_pods.failed(3)
+            if name == "waits":
+                statuses = [many_pods.unscheduled(), many_pods.running(restarts=2)]
             if count > 3:
                 statuses[7] = many_pods.failed(3)
                 statuses[9] = many_pods.running(restarts=2)
                 statuses[11] = many_pods.unscheduled()
-            many_pods.create(running, name, statuses)
-            many_pods.set_job(running, name, many_pods.reported(1, step=1, loss=0.5))
+            many_pods.create(running, name, statuses, workers=max(count, 1))
+            report = many_pods.reported(1, step=1, loss=0.5)
+            many_pods.set_job(running, name, {**report, **STATES.get(name, {})})
         yield running
 
 
@@ -54,8 +64,15 @@ def test_each_state_in_each_size(
             problems["list"] = _problems(window, axe)
             window.find("td.select input")[0].click()
             continue
-        until(lambda: window.find(".few-pod, .square"), "its pods")
-        for part in ("Overview", "Pods", "Log", "Events", "Manifest"):
+        if JOBS[name]:
+            until(lambda: window.find(".few-pod, .square"), "its pods")
+        if name in STATES:
+            window.until_text(STATES[name]["phase"], "h1")
+        for part in (
+            "Overview",
+            "Pods",
+            *(() if name in STATES else ("Log", "Events", "Manifest")),
+        ):
             window.part(part)
             problems[f"{name} {part}"] = _problems(window, axe)
     window.driver.execute_script("location.hash = arguments[0]", COMPARED)
