@@ -1,6 +1,7 @@
 """The page with 1,000 jobs in a real browser: first paint, updates, memory of its server.
 
-Reference of the updates, in the same run: a bare watch of the same changes.
+Reference of the updates, in the same run: a bare watch of the same changes. The page is opened
+several times, of a server of its own each time: what else the machine does differs.
 """
 
 from __future__ import annotations
@@ -19,9 +20,25 @@ from traincrew.engine.resources import Resource
 
 JOBS = 1000
 CHANGES = 40
+ROUNDS = 5
 GOAL_PAINT, GOAL_UPDATE, GOAL_MEBIBYTES = 0.5, 0.15, 100
 CHAINER_JOBS = Resource("kubeflow.org", "v1alpha1", "chainerjobs", "ChainerJob")
 
+# Notes when the frame with the first rows is done, and when all rows are there; seconds since 1970.
+_PAINTED = (
+    """
+window.painted = {};
+const now = () => (performance.timeOrigin + performance.now()) / 1000;
+new MutationObserver(() => {
+  const rows = document.querySelectorAll("tr[data-key]").length;
+  if (rows && !("asked" in painted)) {
+    painted.asked = now();
+    requestAnimationFrame(() => setTimeout(() => { painted.first = now(); }));
+  }
+  if (rows === JOBS && !("all" in painted)) painted.all = now();
+}).observe(document, {subtree: true, childList: true});
+"""
+).replace("JOBS", str(JOBS))
 # Notes when each row got its text, in seconds since 1970.
 _OBSERVE = """
 window.seen = {};
@@ -99,6 +116,19 @@ async def _change(kubeconfig: str) -> tuple[dict[str, float], dict[str, float]]:
     return sent, watched
 
 
+def _open(driver: Any, page: Any) -> tuple[float, float]:
+    """Open the page; return after how many seconds the first screen was painted, and all rows."""
+    from suites.pages import until
+
+    address = page.address()
+    driver.get("about:blank")
+    began = time.time()
+    driver.get(address)
+    done = "return window.painted?.first && window.painted?.all && painted"
+    painted = until(lambda: driver.execute_script(done), "all rows")
+    return painted["first"] - began, painted["all"] - began
+
+
 def main() -> None:
     """Measure and print."""
     if shutil.which("chromedriver") is None:
@@ -108,17 +138,20 @@ def main() -> None:
     from suites.pages import PageProcess, chromium, until
 
     driver = chromium()
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _PAINTED})
+    paints = []
     with traincrew.LocalCluster(training=False, sandbox="bare") as cluster:
         install(cluster)
         asyncio.run(_prepare(str(cluster.kubeconfig)))
+        for _ in range(ROUNDS - 1):
+            page = PageProcess(cluster.environment)
+            try:
+                paints.append(_open(driver, page))
+            finally:
+                page.end()
         page = PageProcess(cluster.environment)
         try:
-            address = page.address()
-            began = time.time()
-            driver.get(address)
-            rows = "return document.querySelectorAll('tr[data-key]').length"
-            until(lambda: driver.execute_script(rows) == JOBS, "all rows")
-            paint = time.time() - began
+            paints.append(_open(driver, page))
             driver.execute_script(_OBSERVE)
             sent, in_watch = asyncio.run(_change(str(cluster.kubeconfig)))
             last = f"document.querySelector('main').textContent.includes('change {CHANGES - 1}')"
@@ -134,8 +167,12 @@ def main() -> None:
     updates = [seen[message] - at for message, at in sent.items()]
     references = [in_watch[message] - at for message, at in sent.items()]
     median, reference = statistics.median(updates), statistics.median(references)
+    first, every = (sorted(found) for found in zip(*paints, strict=True))
     print(
-        f"{JOBS} jobs: all rows {paint:.2f} s after the address was opened (goal {GOAL_PAINT} s)\n"
+        f"{JOBS} jobs, opened {ROUNDS} times: the first screen is painted"
+        f" {statistics.median(first):.2f} s after the address was opened (median; at most"
+        f" {first[-1]:.2f} s; goal {GOAL_PAINT} s), all rows are there after"
+        f" {statistics.median(every):.2f} s (at most {every[-1]:.2f} s)\n"
         f"a change is on the page after {median * 1000:.0f} ms (median; at most"
         f" {max(updates) * 1000:.0f} ms; goal {GOAL_UPDATE * 1000:.0f} ms), in a bare watch after"
         f" {reference * 1000:.0f} ms: {(median - reference) * 1000:.0f} ms more,"

@@ -152,8 +152,11 @@ class Window:
 
     def part(self, name: str) -> None:
         """Choose a part of a job, such as `Pods`."""
-        tabs = [each for each in self.find("[role=tab]") if each.text.split(" ")[0] == name]
-        tabs[0].click()
+
+        def tabs() -> list[Any]:
+            return [each for each in self.find("[role=tab]") if each.text.split(" ")[0] == name]
+
+        until(tabs, f"the part {name}")[0].click()
 
     def value(self, name: str) -> str:
         """Return a value in the header of a job, such as that of `epoch`; empty without it."""

@@ -9,6 +9,8 @@ from suites.pages import PageProcess, Window, browser
 
 import traincrew
 
+from . import checkers
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,6 +32,14 @@ def page(cluster: traincrew.LocalCluster) -> Iterator[PageProcess]:
     process = PageProcess(cluster.environment)
     yield process
     assert process.end() == 0
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program of axe-core."""
+    made = tmp_path_factory.mktemp("axe")
+    checkers.install(made)
+    return (made / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 @pytest.fixture

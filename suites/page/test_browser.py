@@ -70,10 +70,11 @@ def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_
     window.until_text("master 0", ".timeline")
     window.until_text("epoch 9/4000", ".log")
     window.picture("page-job", tmp_path)
-    # The first screen has the header, curves, pods and timeline.
+    # The first screen has the header, two curves, pods and timeline.
+    window.resize(1280, 800)
     ends = """const {bottom} = document.querySelector(arguments[0]).getBoundingClientRect();
     return bottom <= innerHeight"""
-    for selector in (".head", ".curve", ".few-pod", ".timeline"):
+    for selector in (".head", ".curve", ".curve + .curve", ".few-pod", ".timeline"):
         assert window.driver.execute_script(ends, selector), selector
 
     window.part("Events")
@@ -87,10 +88,15 @@ def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_
 FAILING = """
 def get(row):
     return row["label"]
+{calls}
 for step in range(1, 31):
-    print(f"step {step}/100 loss {1 / step:.4f}")
-get({})
-"""
+    print(f"step {{step}}/100 loss {{1 / step:.4f}}")
+call_7({{}})
+""".format(
+    calls="\n".join(
+        f"def call_{n}(row): return {f'call_{n - 1}' if n else 'get'}(row)" for n in range(8)
+    )
+)
 
 
 def test_a_failed_job_says_why_once(
@@ -105,6 +111,7 @@ def test_a_failed_job_says_why_once(
     window.until_text("KeyError: 'label'", ".panel .raised")
     window.until_text("What to do:", ".panel")
     panel = window.text(".panel")
+    assert len(window.text(".panel .last-lines").splitlines()) >= 10
     assert panel.count("KeyError: 'label'") == 2  # the cause, and the line that raised it
     # Where it stands: at once, with the first curve below it.
     top = window.driver.execute_script("return innerHeight")
@@ -143,6 +150,34 @@ for step in range(1, 201):
     window.driver.find_element(By.XPATH, "//button[text()='smooth']").click()
     until(lambda: window.find("button[aria-pressed=true]")[1].text == "smooth", "it is pressed")
     cluster.client.delete("chainerjob", "counted")
+
+
+def test_a_part_that_is_looked_at_stays_while_the_job_trains(
+    window: Window, cluster: traincrew.LocalCluster
+) -> None:
+    def last() -> int:
+        step, _ = window.point_at("loss", 1)[0].splitlines()
+        return int(step.removeprefix("step ").replace(",", ""))
+
+    cluster.client.create(job("zoomed", TRAINING))
+    window.show(address_of("zoomed"))
+    until(lambda: int(window.value("epoch") or 0) > 40, "forty epochs")
+    over = window.curve("loss").find_element(By.CSS_SELECTOR, ".u-over")
+    quarter = over.size["width"] // 4
+    drag = ActionChains(window.driver).move_to_element_with_offset(over, -quarter, 0)
+    drag.click_and_hold().move_by_offset(quarter, 0).release().perform()
+    part = last()
+    then = int(window.value("epoch"))
+    assert part < then - 10
+    until(lambda: int(window.value("epoch")) > then + 20, "it goes on")
+    assert last() == part
+    # All diagrams show the same part, and all of it again after a double click.
+    step = window.point_at("accuracy", 1)[1].splitlines()[0]
+    assert step == f"step {part}"
+    over = window.curve("loss").find_element(By.CSS_SELECTOR, ".u-over")
+    ActionChains(window.driver).double_click(over).perform()
+    until(lambda: last() > then, "all of it")
+    cluster.client.delete("chainerjob", "zoomed")
 
 
 def test_what_is_chosen_of_the_list_is_in_the_address(
@@ -349,6 +384,7 @@ def test_the_page_comes_back_after_a_restart_of_the_server(
     second.open()
     other.end()
     second.until_text("`traincrew ui` does not answer. Trying again…", "#connection")
+    window.driver.get("about:blank")  # a page that stays tries again, and complains again
     assert window.complaints()
 
 

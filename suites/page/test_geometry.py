@@ -1,12 +1,17 @@
-"""Whether it fits: lists and jobs of each length, in windows of each size, with odd names."""
+"""Lists and jobs of each length, in windows of each size, with odd names: whether it fits.
+
+And what axe-core finds in them, and how a long list appears.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 from suites.pages import PageProcess, Window, until
 
 import traincrew
@@ -15,6 +20,7 @@ from traincrew.engine.config import load_config
 from traincrew.engine.resources import NAMESPACES
 
 from . import many_pods
+from .axe import violations
 from .geometry import misplaced
 
 if TYPE_CHECKING:
@@ -41,6 +47,20 @@ DIRECTIONS = """
 const found = [...document.querySelectorAll(".clipped")]
   .filter((each) => each.textContent.includes(arguments[0]));
 return [...new Set(found.map((each) => getComputedStyle(each).direction))];
+"""
+THEME = "document.documentElement.dataset.theme = arguments[0]"
+HOLD_FRAMES = """
+window.held = [];
+window.frame = window.requestAnimationFrame;
+window.requestAnimationFrame = (wanted) => held.push(wanted);
+"""
+RELEASE_FRAMES = """
+window.requestAnimationFrame = window.frame;
+for (const wanted of held) requestAnimationFrame(wanted);
+"""
+BOTTOM = """
+return [...document.querySelectorAll("tr[data-key]")].slice(-1)
+  .map((each) => each.getBoundingClientRect().bottom);
 """
 PRINTS = """
 import json, time
@@ -104,57 +124,105 @@ def cluster() -> Iterator[traincrew.LocalCluster]:
 
 def sizes(window: Window) -> Iterator[str]:
     """Give the window each size, one after the other."""
-    for name, (width, height, scale) in WINDOWS.items():
-        window.resize(width, height, scale)
+    for name, size in WINDOWS.items():
+        window.resize(*size)
         yield name
+
+
+@contextlib.contextmanager
+def listed(
+    browser: webdriver.Chrome, cluster: traincrew.LocalCluster, namespace: str
+) -> Iterator[Window]:
+    """Show the jobs of a namespace, all of them."""
+    page = PageProcess(cluster.environment, "-n", namespace)
+    try:
+        window = Window(browser, page)
+        window.resize(1280, 800)
+        window.open()
+        count = LISTS[namespace]
+        until(lambda: len(window.find("tr[data-key]")) == count, f"{count} jobs")
+        yield window
+        assert window.complaints() == []
+        window.driver.get("about:blank")
+    finally:
+        code = page.end()
+    assert code == 0
 
 
 @pytest.mark.parametrize("namespace", LISTS)
 def test_a_list_of_each_length(
-    browser: webdriver.Chrome, cluster: traincrew.LocalCluster, namespace: str
+    browser: webdriver.Chrome, cluster: traincrew.LocalCluster, namespace: str, axe: str
 ) -> None:
-    page = PageProcess(cluster.environment, "-n", namespace)
-    window = Window(browser, page)
-    window.resize(1280, 800)
-    window.open()
-    count = LISTS[namespace]
-    until(lambda: len(window.find("tr[data-key]")) == count, f"{count} jobs")
-    if count:
-        # What is read from right to left is cut at its end, which is on the left.
-        directions = window.driver.execute_script(DIRECTIONS, RIGHT_TO_LEFT.split(maxsplit=1)[0])
-        assert directions == ["rtl"]
-    problems = {size: misplaced(window) for size in sizes(window)}
-    assert not any(problems.values()), json.dumps(problems, indent=1, ensure_ascii=False)
-    assert window.complaints() == []
-    window.driver.get("about:blank")
-    assert page.end() == 0
+    with listed(browser, cluster, namespace) as window:
+        if LISTS[namespace]:
+            # What is read from right to left is cut at its end, which is on the left.
+            word = RIGHT_TO_LEFT.split(maxsplit=1)[0]
+            assert window.driver.execute_script(DIRECTIONS, word) == ["rtl"]
+        problems = {size: misplaced(window) for size in sizes(window)}
+        for size, theme in (("360", "dark"), ("1280", "light")):
+            window.resize(*WINDOWS[size])
+            window.driver.execute_script(THEME, theme)
+            problems[f"{size}, {theme}"] = violations(window, axe)
+        assert not any(problems.values()), json.dumps(problems, indent=1, ensure_ascii=False)
+
+
+def test_the_first_screen_waits_for_no_other_rows(
+    browser: webdriver.Chrome, cluster: traincrew.LocalCluster
+) -> None:
+    with listed(browser, cluster, "thousand") as window:
+
+        def names() -> list[str]:
+            return window.texts("tr[data-key]:not([hidden]) a")
+
+        # As if the first frame took long.
+        window.driver.execute_script(HOLD_FRAMES)
+        window.driver.execute_script("location.hash = '#/?sort=Job'")
+        window.until_text("1,000 jobs", ".tools")
+        first = names()
+        assert len(first) < 100
+        (bottom,) = window.driver.execute_script(BOTTOM)
+        assert bottom > 800, "the screen is full"
+        # What is looked for needs no row that is there already.
+        search = window.find("input[type=search]")[0]
+        search.send_keys("job-998")
+        window.until_text("1 of 1,000 jobs", ".tools")
+        assert names() == ["job-998"]
+        search.send_keys(Keys.BACKSPACE * len("job-998"))
+        until(lambda: len(names()) > 1, "the rows that are there")
+        window.driver.execute_script(RELEASE_FRAMES)
+        until(lambda: len(names()) == 1000, "the other rows")
+        assert names()[: len(first)] == first
+        assert names()[-1] == "job-998"
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_job_with_each_number_of_metrics(window: Window, name: str) -> None:
+def test_a_job_with_each_number_of_metrics(window: Window, name: str, axe: str) -> None:
     window.show(many_pods.address_of(name))
     diagrams = min(METRICS[name], 24)
     until(lambda: len(window.find(".curve .u-wrap")) == diagrams, f"{diagrams} diagrams")
     window.until_text(RIGHT_TO_LEFT, ".log")
     if METRICS[name] > diagrams:
         window.until_text("175 metrics more: find them by name.")
-    problems = everywhere(window)
+    problems = everywhere(window, axe)
     assert not problems, json.dumps(problems, indent=1, ensure_ascii=False)
 
 
-def test_a_job_whose_names_are_as_long_as_names_can_be(window: Window) -> None:
+def test_a_job_whose_names_are_as_long_as_names_can_be(window: Window, axe: str) -> None:
     window.show(many_pods.address_of(LONG, LONG_NAMESPACE))
     until(lambda: len(window.find(".few-pod")) == 3, "its pods")
-    problems = everywhere(window)
+    problems = everywhere(window, axe)
     assert not problems, json.dumps(problems, indent=1, ensure_ascii=False)
 
 
-def everywhere(window: Window) -> dict[str, Any]:
-    """Return what is misplaced in each part of a job, in each size."""
+def everywhere(window: Window, axe: str) -> dict[str, Any]:
+    """Return what is misplaced in each part of a job, in each size, and what axe-core finds."""
     problems = {}
     for size in sizes(window):
         for part in ("Overview", "Pods", "Log", "Events", "Manifest"):
             window.part(part)
-            if found := misplaced(window):
+            found = misplaced(window)
+            if size == "1280":
+                found += violations(window, axe)
+            if found:
                 problems[f"{size}, {part}"] = found
     return problems

@@ -174,3 +174,40 @@ def test_jobs_are_compared(window: Window, cluster: traincrew.LocalCluster, tmp_
     window.until_text("2 selected", ".selected")
     for name in LOSSES:
         cluster.client.delete("elasticjob", name)
+
+
+SAVED = """
+window.saved = [];
+URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return "#/"; };
+HTMLAnchorElement.prototype.click = () => {};
+"""
+"""Keeps the files that the page would save."""
+
+
+def test_eight_jobs_are_compared_and_saved(window: Window, cluster: traincrew.LocalCluster) -> None:
+    names = [f"eighth-{number}" for number in range(8)]
+    for name in names:
+        many_pods.create(cluster, name, [], workers=1)
+    jobs = "&".join(f"job={many_pods.address_of(name)}" for name in names)
+    window.driver.execute_script("location.hash = arguments[0]", f"#/compare?{jobs}")
+    window.until_text("8 jobs compared", "h1")
+    losses = {name: (number + 2, number + 1.5) for number, name in enumerate(names)}
+    for number in range(2):
+        for name, values_of in losses.items():
+            report = many_pods.reported(number + 1, step=number + 1, loss=values_of[number])
+            many_pods.set_job(cluster, name, report)
+            row = f".legend [data-key$='/{name}'] td:nth-child(3)"
+            window.until_text(f"{values_of[number]}", row)
+    assert {name: float(value) for name, value in values(window).items()} == {
+        name: last for name, (_, last) in losses.items()
+    }
+    window.driver.execute_script(SAVED)
+    window.driver.find_element(By.XPATH, "//button[text()='CSV']").click()
+    (table,) = until(lambda: window.driver.execute_script("return saved"), "the file")
+    head, *rows = [line.split(",") for line in table.strip().splitlines()]
+    assert len(head) == 9
+    assert [[float(cell) for cell in row] for row in rows] == [
+        [step + 1, *(found[step] for found in losses.values())] for step in range(2)
+    ]
+    for name in names:
+        cluster.client.delete("elasticjob", name)

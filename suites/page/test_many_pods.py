@@ -12,6 +12,7 @@ from suites.pages import Window, until
 import traincrew
 
 from . import many_pods
+from .axe import violations
 from .geometry import misplaced
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def shown(window: Window) -> None:
     window.until_text("1,000 pods", ".pod-tools")
 
 
-@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("width", [2560, 1280, 360])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_what_is_not_well_is_seen_first(
-    window: Window, width: int, theme: str, tmp_path: Path
+    window: Window, axe: str, width: int, theme: str, tmp_path: Path
 ) -> None:
     window.resize(width, 900)
     script = "document.documentElement.dataset.theme = arguments[0]"
@@ -72,10 +73,12 @@ def test_what_is_not_well_is_seen_first(
     states = [button.text for button in window.find(".states button")]
     assert states == ["1 exit code 3", "1 waiting for a node", "1 restarted", "998 running"]
     assert misplaced(window) == []
+    assert violations(window, axe) == []
     window.picture(f"page-many-{width}-{theme}", tmp_path)
     window.part("Overview")
     until(lambda: len(window.find(".square")) == WORKERS, "a square for each pod")
     assert misplaced(window) == []
+    assert violations(window, axe) == []
 
 
 def test_only_rows_that_can_be_seen_are_drawn(window: Window) -> None:

@@ -189,17 +189,24 @@ async def test_what_is_not_there(cluster: Cluster, path: str) -> None:
 
 
 async def test_all_modules_are_named_in_the_page(cluster: Cluster) -> None:
-    """A browser asks for all of them at once, not level by level of their imports."""
+    """A browser asks for all of them at once, not level by level of their imports.
+
+    First for those of the list: nothing of them waits for a module that only diagrams need.
+    """
     async with opened(cluster) as browser:
         _, page = await browser.get("/")
-        modules = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', page)
-        assert {"app.js", "list.js", "job.js", "vendor/uPlot.esm.js"} <= set(modules)
-        for module in modules:
+        first = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', page)
+        later = re.findall(r'<meta name="module" content="/static/([^"]+)">', page)
+        assert {"app.js", "list.js"} <= set(first)
+        assert {"job.js", "compare.js", "vendor/uPlot.esm.js"} <= set(later)
+        assert not set(first) & set(later)
+        for module in first + later:
             status, text = await browser.get(f"/static/{module}")
             assert status == 200
             folder = module.rpartition("/")[0]
             for imported in re.findall(r'from "\./([^"]+)"', text):
-                assert f"{folder}/{imported}".lstrip("/") in modules
+                known = first if module in first else first + later
+                assert f"{folder}/{imported}".lstrip("/") in known
 
 
 async def test_every_answer_has_a_strict_policy(cluster: Cluster) -> None:
@@ -223,6 +230,30 @@ async def test_streams_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyP
         status, text = await browser.get("/jobs")
         assert status == 429
         assert "too many pages" in text
+
+
+async def test_a_page_that_was_left_is_no_stream(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although nothing is sent to it that would fail."""
+    monkeypatch.setattr(page_server, "MOST_STREAMS", 1)
+    async with opened(cluster) as browser:
+        for _ in range(3):
+            async with (
+                asyncio.timeout(5),
+                await until_open(browser) as answer,
+            ):
+                assert answer.status == 200
+
+
+async def until_open(browser: Browser) -> aiohttp.ClientResponse:
+    """Ask for the list until it is given."""
+    while True:
+        answer = await browser.http.get(f"{browser.base}/jobs", headers=browser.headers)
+        if answer.status != 429:
+            return answer
+        answer.close()
+        await asyncio.sleep(0.05)
 
 
 # -- the list -----------------------------------------------------------------------------------

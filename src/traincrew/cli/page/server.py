@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from traincrew.engine.serving.http import HttpServer
 from traincrew.engine.serving.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from traincrew.cli.page.feed import Cursor, Feed
     from traincrew.cli.page.jobfeed import JobFeed
@@ -58,6 +59,9 @@ _TYPES = {
     ".css": "text/css",
     ".svg": "image/svg+xml",
 }
+_FIRST_MODULES = ("app.js", "list.js")
+"""What the list needs, with all that they import. The page asks for the others when it can wait."""
+_IMPORT = re.compile(rb'^import .* from "\./(.+)";$', re.MULTILINE)
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -285,7 +289,8 @@ class PageServer:
         try:
             await response.prepare(request)
             with contextlib.suppress(ConnectionError):
-                await send(response, feed, _EndingCursor(cursor, lambda: self._ended))
+                ending = _EndingCursor(cursor, lambda: self._ended)
+                await send(response, feed, ending, lambda: request.transport is None)
         finally:
             self._streams -= 1
         return response
@@ -340,16 +345,29 @@ def _static() -> dict[str, tuple[bytes, str]]:
             if file.is_file() and kind is not None:
                 found[folder + file.name] = (file.read_bytes(), kind)
     # A browser would find modules one level of imports after the other, and ask for each level.
+    first = _imported(found, *_FIRST_MODULES)
+    later = [name for name in found if name.endswith(".js") and name not in first]
     modules = [
-        f'<link rel="modulepreload" href="/static/{name}">'
-        for name in found
-        if name.endswith(".js")
+        *(f'  <link rel="modulepreload" href="/static/{name}">' for name in first),
+        *(f'  <meta name="module" content="/static/{name}">' for name in later),
     ]
     body, kind = found["index.html"]
     found["index.html"] = (
         body.replace(b"</head>", "\n".join([*modules, "</head>"]).encode()),
         kind,
     )
+    return found
+
+
+def _imported(files: Mapping[str, tuple[bytes, str]], *names: str) -> list[str]:
+    """Return these modules, and those that they import."""
+    found: list[str] = []
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found:
+            found.append(name)
+            waiting += [each.decode() for each in _IMPORT.findall(files[name][0])]
     return found
 
 

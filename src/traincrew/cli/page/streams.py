@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +14,8 @@ from traincrew.cli.page.feed import Message
 from traincrew.cli.page.usage import UsageCursor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp import web
 
     from traincrew.cli.page.feed import Cursor, Feed
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 0.1
 """Shortest time between two messages; what changes meanwhile is sent together."""
+CHECK_SECONDS = 1.0
+"""Without a change it is looked so often whether the browser has left."""
 QUIET_SECONDS = 15.0
 """After so long without a message a comment is sent, so that a dead connection is noticed."""
 
@@ -111,8 +117,16 @@ class JobCursor:
         return [Message("log", {"lines": newest[::-1], "missed": missed})]
 
 
-async def send(response: web.StreamResponse, feed: Feed, cursor: Cursor) -> None:
+async def send(
+    response: web.StreamResponse, feed: Feed, cursor: Cursor, has_left: Callable[[], bool]
+) -> None:
     """Send a feed until the browser leaves.
+
+    Args:
+        response: The stream.
+        feed: What is sent.
+        cursor: How far the browser is.
+        has_left: Whether its connection is known to be closed.
 
     Raises:
         ConnectionError: The browser has left.
@@ -120,17 +134,20 @@ async def send(response: web.StreamResponse, feed: Feed, cursor: Cursor) -> None
     changed = feed.subscribe()
     encoder = msgspec.json.Encoder()
     try:
-        while True:
-            try:
-                async with asyncio.timeout(QUIET_SECONDS):
+        written = time.monotonic()
+        while not has_left():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
                     await changed.wait()
-            except TimeoutError:
-                await response.write(b":\n\n")
-                continue
             changed.clear()
             for event, content in cursor.collect():
                 data = encoder.encode(content)
                 await response.write(b"event: %b\ndata: %b\n\n" % (event.encode(), data))
+                written = time.monotonic()
+            # A feed may change all the time and have nothing for this browser.
+            if time.monotonic() - written >= QUIET_SECONDS:
+                await response.write(b":\n\n")
+                written = time.monotonic()
             await asyncio.sleep(INTERVAL_SECONDS)
     finally:
         feed.unsubscribe(changed)

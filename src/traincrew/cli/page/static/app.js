@@ -1,37 +1,74 @@
 // The frame of the page: session, address, theme, keyboard.
 
-import { showCompare } from "./compare.js";
 import { element } from "./format.js";
-import { showJob } from "./job.js";
-import { showList } from "./list.js";
 import { begin, cluster, ServerError } from "./session.js";
 
+/** When the list has its rows, and modules that it does without may come, in milliseconds. */
+const UNHURRIED = 1000;
 const THEME = "traincrew-theme";
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
 
-/** @type {() => void} */
 let leave = () => {};
+/** Counts the addresses, so that what is loaded too late is not shown. */
+let turn = 0;
+/** @type {Promise<void>} */
+let session;
 
 /** @param {string} problem */
 function report(problem) {
   connection.textContent = problem;
 }
 
-function show() {
+/**
+ * Load the modules that an address needs: the list does not wait for those of diagrams.
+ * @param {string} hash
+ * @returns {Promise<() => () => void>} shows it, and returns how to leave it
+ */
+async function loaded(hash) {
+  if (!isList(hash)) preload();
+  const job = /^#\/job\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(hash);
+  if (job) {
+    const [kind, namespace, name] = job.slice(1).map(decodeURIComponent);
+    const { showJob } = await import("./job.js");
+    return () => showJob(content, { kind: kind ?? "", namespace: namespace ?? "", name: name ?? "" }, report);
+  }
+  if (/^#\/compare(\?|$)/.test(hash)) {
+    const { showCompare } = await import("./compare.js");
+    return () => showCompare(content, report);
+  }
+  const { showList } = await import("./list.js");
+  return () => { document.title = "traincrew"; return showList(content, report); };
+}
+
+/** @param {string} hash */
+function isList(hash) {
+  return !/^#\/(job\/|compare)/.test(hash);
+}
+
+/** Load the modules that the list does without, all at once: the server has named them in the page. */
+function preload() {
+  for (const each of document.querySelectorAll("meta[name=module]")) {
+    each.replaceWith(element("link", { rel: "modulepreload", href: each.getAttribute("content") ?? "" }));
+  }
+}
+
+/** Show what the address names. */
+async function show() {
+  turn += 1;
+  const mine = turn;
+  let begun;
+  try {
+    [begun] = await Promise.all([loaded(location.hash), session]);
+  } catch (error) {
+    const text = error instanceof ServerError ? error.message : "`traincrew ui` does not answer.";
+    begun = () => { content.append(element("p", { class: "problem" }, text)); return () => {}; };
+  }
+  if (mine !== turn) return;
   leave();
   content.replaceChildren();
   report("");
-  const job = /^#\/job\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(location.hash);
-  if (job) {
-    const [kind, namespace, name] = job.slice(1).map(decodeURIComponent);
-    leave = showJob(content, { kind: kind ?? "", namespace: namespace ?? "", name: name ?? "" }, report);
-  } else if (/^#\/compare(\?|$)/.test(location.hash)) {
-    leave = showCompare(content, report);
-  } else {
-    document.title = "traincrew";
-    leave = showList(content, report);
-  }
+  leave = begun();
 }
 
 function switchTheme() {
@@ -96,7 +133,7 @@ function onKey(event) {
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === "x") select();
-  else if (event.key === "Escape" && /^#\/(job\/|compare)/.test(location.hash)) leaveToList();
+  else if (event.key === "Escape" && !isList(location.hash)) leaveToList();
   else {
     const wanted = [...document.querySelectorAll("[data-shortcut]")].find((each) =>
       each instanceof HTMLElement && each.dataset["shortcut"] === event.key && each.offsetParent !== null);
@@ -113,17 +150,13 @@ async function start() {
   document.getElementById("theme")?.addEventListener("click", switchTheme);
   document.getElementById("keys")?.addEventListener("click", showKeys);
   document.addEventListener("keydown", onKey);
-  try {
-    await begin();
-  } catch (error) {
-    const text = error instanceof ServerError ? error.message : "`traincrew ui` does not answer.";
-    content.append(element("p", { class: "problem" }, text));
-    return;
-  }
+  window.addEventListener("hashchange", () => void show());
+  // It takes the token out of the address at once, so that what is shown is loaded while the server answers.
+  session = begin();
+  await show();
   const name = document.getElementById("cluster");
   if (name) name.textContent = cluster();
-  window.addEventListener("hashchange", show);
-  show();
+  setTimeout(preload, UNHURRIED);
 }
 
 void start();

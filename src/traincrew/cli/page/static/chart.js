@@ -35,6 +35,8 @@ export class Chart {
     this.plot = null;
     this.shape = "";
     this.large = false;
+    /** Whether a part is shown that somebody has dragged over: it stays, whatever is added. */
+    this.zoomed = false;
     /** @type {string[]} of the lines */
     this.colours = COLOURS;
     /** @type {(x: number | null) => void} called with the place that is pointed at, or null */
@@ -93,11 +95,12 @@ export class Chart {
     this.best.textContent = best ? `best ${number(best.value)} at ${this.placeText(best.x)}` : "";
     if (lines.every(({ x }) => x.length < 2)) { this.clear(); return; } // one point is a value, not an axis
     const tables = lines.map(({ x, y }) => /** @type {uPlot.AlignedData} */ (options.smooth ? [x, y, smoothed(y, WEIGHT)] : [x, y]));
-    const data = /** @type {uPlot.AlignedData} */ (uPlot.join(tables));
+    const data = /** @type {uPlot.AlignedData} */ (tables.length === 1 ? tables[0] : uPlot.join(tables));
     const shape = JSON.stringify([this.metric, lines.map(({ source }) => source), this.colours, options]);
     if (this.plot && shape === this.shape) { this.plot.setData(data); return; }
     this.clear();
     this.shape = shape;
+    this.zoomed = false;
     this.plot = new uPlot(this.settings(lines), data, this.box);
     this.plot.over.append(this.tip);
   }
@@ -114,14 +117,14 @@ export class Chart {
     });
     return {
       width: widthOf(this.box), height: this.large ? LARGE_HEIGHT : HEIGHT, legend: { show: false }, padding: [8, 8, 0, 0],
-      scales: { x: { time: axis === "clock" }, ...(logarithmic ? { y: { distr: 3 } } : {}) },
+      scales: { x: { time: axis === "clock", auto: () => !this.zoomed }, ...(logarithmic ? { y: { distr: 3 } } : {}) },
       series: [{}, ...lines.flatMap((_, index) => (smooth ? [curve(index, true), curve(index, false)] : [curve(index, false)]))],
       axes: [
         axisOf(axis, look),
         { ...look, size: 56, values: (_, ticks) => ticks.map((each) => (each === null ? "" : tick(each))) },
       ],
       cursor: { sync: { key: `traincrew-${axis}` }, points: { size: 6 } },
-      hooks: { draw: [(drawn) => this.drawMarks(drawn)], setCursor: [(drawn) => this.showValues(drawn)] },
+      hooks: { draw: [(drawn) => this.drawMarks(drawn)], setCursor: [(drawn) => this.showValues(drawn)], setScale: [(drawn, key) => { if (key === "x") this.zoomed = !isWhole(drawn); }] },
     };
   }
 
@@ -147,6 +150,7 @@ export class Chart {
 
   /** @param {uPlot} plot */
   drawMarks(plot) {
+    if (!this.marks.length) return;
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("--wait");
@@ -240,6 +244,15 @@ function colour(name) {
   const found = getComputedStyle(probe).color;
   probe.remove();
   return found;
+}
+
+/**
+ * Whether the horizontal axis has all that there is.
+ * @param {uPlot} plot
+ */
+function isWhole({ data: [places], scales }) {
+  const { min, max } = scales["x"] ?? {};
+  return (min ?? -Infinity) <= (places[0] ?? 0) && (max ?? Infinity) >= (places[places.length - 1] ?? 0);
 }
 
 /** @param {HTMLElement} box */

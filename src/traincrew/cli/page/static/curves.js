@@ -13,6 +13,8 @@ const MOST_DIAGRAMS = 24;
 const MOST_CURVES = 16;
 const SEARCH_FROM = 12;
 const REPORTED = "reported"; // the source of what is in the status of the job
+/** Diagrams are drawn before they are scrolled into sight, so far from it. */
+const NEAR = "200px";
 const AXES = /** @type {Axis[]} */ (["step", "time", "clock"]);
 
 export class Curves {
@@ -35,6 +37,15 @@ export class Curves {
     this.marks = [];
     /** @type {Map<string, Chart>} */
     this.charts = new Map();
+    /** @type {Map<string, () => void>} what draws the diagrams that have something new */
+    this.waiting = new Map();
+    this.drawing = false;
+    /** @type {Set<Element>} diagrams that can be seen */
+    this.seen = new Set();
+    this.sight = new IntersectionObserver((changes) => {
+      for (const { target, isIntersecting } of changes) this.seen[isIntersecting ? "add" : "delete"](target);
+      this.drawNext();
+    }, { rootMargin: NEAR });
     /** @type {Axis | null} what somebody has chosen */
     this.axis = null;
     this.options = { smooth: false, logarithmic: false };
@@ -50,8 +61,7 @@ export class Curves {
   }
 
   rebuild() {
-    for (const chart of this.charts.values()) { chart.clear(); chart.place.remove(); }
-    this.charts.clear();
+    for (const metric of this.charts.keys()) this.drop(metric);
     this.none.hidden = false;
     if (this.series.length) this.draw();
   }
@@ -135,13 +145,46 @@ export class Curves {
     const wanted = this.search.value.toLowerCase();
     const found = [...metrics].filter(([metric]) => metric.toLowerCase().includes(wanted));
     const shown = new Set(found.slice(0, MOST_DIAGRAMS).map(([metric]) => metric));
-    for (const [metric, chart] of this.charts) if (!shown.has(metric)) { chart.clear(); chart.place.remove(); this.charts.delete(metric); }
+    for (const metric of this.charts.keys()) if (!shown.has(metric)) this.drop(metric);
     for (const [metric, group] of found.slice(0, MOST_DIAGRAMS)) {
-      const lines = onceEach(group).map((each) => lineOf(each, axis, began, counters.get(each.source)));
-      this.chartOf(metric).draw(lines, this.marksOn(axis, began, counters.get(group[0]?.source ?? "")), { axis, ...this.options });
+      const chart = this.chartOf(metric);
+      this.waiting.set(metric, () => {
+        const lines = onceEach(group).map((each) => lineOf(each, axis, began, counters.get(each.source)));
+        chart.draw(lines, this.marksOn(axis, began, counters.get(group[0]?.source ?? "")), { axis, ...this.options });
+      });
     }
+    this.drawNext();
     const more = found.length - shown.size;
     this.rest.textContent = [more > 0 && `${count(more)} metrics more: find them by name.`, this.turnedAway && "There are more metrics than are kept."].filter(Boolean).join(" ");
+  }
+
+  /** Draw one diagram, and the next one after the next frame: all at once would keep a page of many from answering. */
+  drawNext() {
+    if (this.drawing) return;
+    // Each has its first drawing, which gives it its height.
+    const next = [...this.waiting].find(([metric]) => !this.charts.get(metric)?.plot || this.isSeen(metric));
+    if (!next) return;
+    const [metric, work] = next;
+    this.waiting.delete(metric);
+    work();
+    this.drawing = true;
+    requestAnimationFrame(() => setTimeout(() => { this.drawing = false; this.drawNext(); }));
+  }
+
+  /** @param {string} metric */
+  isSeen(metric) {
+    const chart = this.charts.get(metric);
+    return chart !== undefined && this.seen.has(chart.place);
+  }
+
+  /** @param {string} metric that is not drawn any more */
+  drop(metric) {
+    const chart = this.charts.get(metric);
+    chart?.clear();
+    chart?.place.remove();
+    if (chart) { this.sight.unobserve(chart.place); this.seen.delete(chart.place); }
+    this.charts.delete(metric);
+    this.waiting.delete(metric);
   }
 
   /** @param {string} metric */
@@ -150,6 +193,7 @@ export class Curves {
     if (!this.charts.has(metric)) {
       this.charts.set(metric, chart);
       this.grid.append(chart.place);
+      this.sight.observe(chart.place);
     }
     return chart;
   }

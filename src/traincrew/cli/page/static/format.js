@@ -73,12 +73,14 @@ export function number(value) {
   return Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
 }
 
+const COUNTS = new Intl.NumberFormat("en");
+
 /**
  * Return a count with separators: `12,345`.
  * @param {number} value
  */
 export function count(value) {
-  return value.toLocaleString("en");
+  return COUNTS.format(value);
 }
 
 /**
@@ -100,10 +102,11 @@ export function save(content, name) {
 export function arrange(parent, nodes) {
   const wanted = new Set(nodes);
   for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
-  nodes.forEach((node, index) => {
-    const there = parent.childNodes[index] ?? null;
-    if (there !== node) parent.insertBefore(node, there);
-  });
+  let there = parent.firstChild;
+  for (const node of nodes) {
+    if (node === there) there = there.nextSibling;
+    else parent.insertBefore(node, there);
+  }
 }
 
 /**

@@ -11,7 +11,9 @@ import { DELETED, SELF_EVIDENT, WORDS } from "./shared.js";
  * @typedef {{ready: number, failed: number, finished: number, waiting: number}} PodCounts
  * @typedef {{metric: string, value: number, heights: number[]}} Trend heights are from 0 to 99
  * @typedef {{job: Summary, sign: import("./shared.js").Tone, pods: PodCounts, trend: Trend | null, deletedAt: string | null}} JobRow as the server sends it
- * @typedef {{row: HTMLElement, job: Summary, phase: string, sign: import("./shared.js").Tone, age: HTMLElement, text: string}} Shown
+ * @typedef {{row: HTMLElement, age: HTMLElement}} Drawn
+ * @typedef {{content: JobRow, job: Summary, phase: string, sign: import("./shared.js").Tone, text: string, hidden: boolean, drawn: Drawn | null}} Shown
+ *   what is known of a row before it is drawn: enough to sort, count and find it
  */
 
 const MOST_DOTS = 10;
@@ -51,11 +53,21 @@ export function knownOf({ job, deletedAt }) {
 }
 
 /**
+ * Return what is known of a row that is not drawn yet.
+ * @param {JobRow} content
+ * @returns {Shown}
+ */
+export function shownOf(content) {
+  const { job, sign } = content, phase = phaseOf(content);
+  return { content, job, phase, sign, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase(), hidden: false, drawn: null };
+}
+
+/**
  * Return the row of a job.
  * @param {string} key KIND.GROUP/NAMESPACE/NAME
  * @param {JobRow} content
  * @param {HTMLElement} box with which it is selected
- * @returns {Shown}
+ * @returns {Drawn}
  */
 export function rowOf(key, content, box) {
   const { job, sign: tone, trend } = content;
@@ -75,7 +87,7 @@ export function rowOf(key, content, box) {
     age,
     element("td", { class: "why" }, element("div", { class: "clipped", dir: "auto", title: why }, why)),
   );
-  return { row, job, phase, sign: tone, age, text: `${job.name} ${job.namespace} ${job.kind} ${phase}`.toLowerCase() };
+  return { row, age };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { arrange, count, element, throttled } from "./format.js";
 import { copying } from "./head.js";
-import { ageOf, rowOf } from "./jobrow.js";
+import { ageOf, rowOf, shownOf } from "./jobrow.js";
 import { Selection } from "./selection.js";
 import { firstJob, stream } from "./session.js";
 import { state } from "./states.js";
@@ -15,6 +15,10 @@ import { DELETED, SIGNS } from "./shared.js";
  * @typedef {{phase: string, kind: string, namespace: string, text: string, sort: string}} Choice
  */
 
+/** A row is at least so high, in pixels. */
+const LOWEST = 30;
+/** Rows that are not on the first screen are drawn so long at once, in milliseconds: a frame has 16. */
+const SLICE = 8;
 const ORDER = Object.keys(SIGNS);
 const NEWEST = "Age";
 /** How a column is sorted; titles without one are not. */
@@ -70,13 +74,16 @@ export function showList(place, report) {
     begin: () => list.clear(),
     rows: (/** @type {{changed: Record<string, JobRow>, removed: string[], problems: string[]}} */ content) => list.change(content),
   }, report);
-  return () => { clearInterval(ageing); end(); };
+  return () => { clearInterval(ageing); end(); list.clear(); };
 }
 
 class List {
   constructor() {
     /** @type {Map<string, Shown>} */
     this.rows = new Map();
+    /** @type {[string, Shown][]} the rows in their order */
+    this.sorted = [];
+    this.drawing = false;
     /** @type {Map<string, HTMLElement>} */
     this.buttons = new Map();
     this.choice = choiceOf(location.hash);
@@ -141,60 +148,98 @@ class List {
     // What is typed is one step of the history, not one for each letter.
     history[field === "text" ? "replaceState" : "pushState"](null, "", addressOf(this.choice, [...this.selection.keys]));
     this.markSort();
-    this.order();
     this.filter();
+    this.order();
   }
 
   clear() {
     this.rows.clear();
+    this.sorted = [];
     this.body.replaceChildren();
   }
 
   /** Time has passed. */
   grow() {
-    for (const each of this.rows.values()) each.age.textContent = ageOf(each.job);
+    for (const { job, drawn } of this.rows.values()) if (drawn) drawn.age.textContent = ageOf(job);
   }
 
   /** @param {{changed: Record<string, JobRow>, removed: string[], problems: string[]}} content */
   change(content) {
     for (const key of content.removed) {
-      this.rows.get(key)?.row.remove();
+      this.rows.get(key)?.drawn?.row.remove();
       this.rows.delete(key);
       this.selection.forget(key);
     }
     const first = this.rows.size === 0;
     for (const [key, changed] of Object.entries(content.changed)) {
-      const known = this.rows.get(key);
-      const focused = known?.row.contains(document.activeElement) ? document.activeElement : null;
-      const box = this.selection.box(key, changed.job.name);
-      const made = rowOf(key, changed, box);
-      if (known) known.row.replaceWith(made.row);
-      if (focused) (focused === box ? box : made.row.querySelector("a"))?.focus();
+      const made = shownOf(changed), before = this.rows.get(key)?.drawn;
       this.rows.set(key, made);
+      if (!before) continue;
+      const focused = before.row.contains(document.activeElement) ? document.activeElement : null;
+      const { row } = this.drawn(key, made);
+      before.row.replaceWith(row);
+      if (focused) row.querySelector(focused instanceof HTMLInputElement ? "input" : "a")?.focus();
     }
     this.problems.replaceChildren(...content.problems.map((text) => element("p", { class: "problem" }, text)));
-    if (first) { this.order(); this.drawMenus(); } else this.orderSoon();
     this.filter();
+    if (first) { this.order(); this.drawMenus(); } else this.orderSoon();
   }
 
   /** By the column that is chosen; then the newest first; of the same time, by name. */
   order() {
     const chosen = SORTS[this.choice.sort] ?? (() => 0);
     const newest = /** @type {(a: Shown, b: Shown) => number} */ (SORTS[NEWEST]);
-    const sorted = [...this.rows.values()].sort((a, b) => chosen(a, b) || newest(a, b) || a.job.name.localeCompare(b.job.name));
-    arrange(this.body, sorted.map(({ row }) => row));
+    this.sorted = [...this.rows].sort(([, a], [, b]) => chosen(a, b) || newest(a, b) || a.job.name.localeCompare(b.job.name));
+    this.draw(Math.ceil(innerHeight / LOWEST), 0);
+  }
+
+  /**
+   * Draw the first rows, and after the next frame more of them: all at once would keep the first screen waiting.
+   * @param {number} least how many of those that are shown are drawn in any case
+   * @param {number} milliseconds for how long more of them are drawn
+   */
+  draw(least, milliseconds) {
+    const end = performance.now() + milliseconds;
+    let there = 0, all = true;
+    const rows = [];
+    for (const [key, shown] of this.sorted) {
+      if (!shown.drawn && (shown.hidden || there >= least && performance.now() >= end)) {
+        all &&= shown.hidden;
+        continue;
+      }
+      rows.push(this.drawn(key, shown).row);
+      if (!shown.hidden) there += 1;
+    }
+    arrange(this.body, rows);
+    if (all || this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => setTimeout(() => { this.drawing = false; this.draw(0, SLICE); }));
+  }
+
+  /**
+   * Return the row of a job, which is drawn once.
+   * @param {string} key
+   * @param {Shown} shown
+   */
+  drawn(key, shown) {
+    shown.drawn ??= rowOf(key, shown.content, this.selection.box(key, shown.job.name));
+    shown.drawn.row.hidden = shown.hidden;
+    return shown.drawn;
   }
 
   filter() {
     const { phase, kind, namespace, text: wanted } = this.choice;
     const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0, there = 0;
-    for (const { row, job, phase: own, text } of this.rows.values()) {
-      row.hidden = !words.every((word) => text.includes(word)) || Boolean(phase && own !== phase)
+    for (const shownRow of this.rows.values()) {
+      const { job, phase: own, text, drawn } = shownRow;
+      const hidden = !words.every((word) => text.includes(word)) || Boolean(phase && own !== phase)
         || Boolean(kind && job.kind !== kind) || Boolean(namespace && job.namespace !== namespace);
+      shownRow.hidden = hidden;
+      if (drawn) drawn.row.hidden = hidden;
       if (own === DELETED) continue;
       there += 1;
-      if (!row.hidden) shown += 1;
+      if (!hidden) shown += 1;
     }
     const all = `${count(there)} ${there === 1 ? "job" : "jobs"}`, deleted = this.rows.size - there;
     this.count.textContent = `${shown < there ? `${count(shown)} of ${all}` : all}${deleted ? `, ${count(deleted)} deleted` : ""}`;
