@@ -100,8 +100,10 @@ def _references(text: str) -> list[str]:
 
 
 def _peers(text: str) -> list[str]:
+    from benchmarks.real_cluster.peers import PEERS
+
     names = text.split(",")
-    if unknown := set(names) - {"mpi-operator", "jobset"}:
+    if unknown := set(names) - PEERS.keys():
         raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: there is no such operator")
     return names
 
