@@ -37,6 +37,13 @@ class BuildError(Exception):
         self.permanent = permanent
 
 
+class ImageContentError(ValueError):
+    """The content of an image is wrong or refused; the message says what, not which image."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_shown(message))
+
+
 class CatalogError(ValueError):
     """A catalog of environments is invalid; the message names file, entry and field.
 
