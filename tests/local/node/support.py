@@ -88,6 +88,10 @@ class World:
             PERSISTENT_VOLUME_CLAIMS, name, "default", patch=patch, subresource="status"
         )
 
+    async def delete(self, name: str = "p") -> None:
+        """Delete a pod, within its termination grace period."""
+        await self.client.delete(PODS, name, "default")
+
     async def delete_claim(self, name: str) -> None:
         """Delete a claim that is not protected, or not any more."""
         patch = {"metadata": {"finalizers": None}}

@@ -69,7 +69,7 @@ async def pull_image(
     else:
         took = time.monotonic() - started
         message = f'Successfully pulled image "{image}" in {took:.1f}s'
-    record_event("Normal", "Pulled", message)
+    record_event("Normal", "Pulled", f"{message}. Using {environment.used}")
     return environment
 
 
