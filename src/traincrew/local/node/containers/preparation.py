@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from traincrew.local.node.containers.bare import arrange
+from traincrew.local.node.containers.devices import device_edits, device_variables
 from traincrew.local.node.containers.identity import (
     Identity,
     accounts_of,
@@ -36,6 +37,7 @@ from traincrew.local.node.fields.environment import (
     service_variables,
 )
 from traincrew.local.node.fields.references import env_references
+from traincrew.local.node.machine.cdi import Edits
 from traincrew.local.node.machine.loopback import LOOPBACK
 from traincrew.local.node.runtime.instances import Instance, Launch
 from traincrew.local.node.runtime.processes import (
@@ -98,7 +100,12 @@ async def prepare(
         OSError: Files cannot be created.
     """
     context, instance, facts = pod.context, Instance(directory), pod.facts()
-    what = Subject(pod, facts, container, environment, instance, devices)
+    what = Subject(pod, facts, container, environment, instance, devices, Edits())
+    if environment.root is not None:
+        annotations = facts.pod["metadata"].get("annotations") or {}
+        edits = device_edits(context.cdi, context.gpus, devices, annotations)
+        pod.not_emulated([f"{hook}: hooks of CDI are not run" for hook in edits.hooks])
+        what = what._replace(edits=edits)
 
     sources = await fetch(context.client, facts.namespace, env_references(container))
     identity = container_identity(facts.pod, container, context.isolation, environment)
@@ -143,6 +150,7 @@ def _variables(what: Subject, sources: Sources, identity: Identity) -> dict[str,
     if context.api_port:
         base |= api_variables(LOOPBACK, context.api_port)
     base |= context.gpus.variables(what.devices, own_files=what.isolated)
+    base |= device_variables(what.edits, what.image.variables)
     if what.kubectl is not None:
         tools = TOOLS if what.isolated else str(what.kubectl.parent)
         base["PATH"] = f"{base['PATH']}:{tools}"
@@ -173,13 +181,20 @@ def _launch(what: Subject, variables: dict[str, str], identity: Identity) -> Lau
         user_namespace=what.context.capabilities.user_namespace,
         uid=identity.uid,
         gid=identity.gid,
-        groups=identity.groups,
+        groups=_groups(identity, what),
         no_new_privileges=what.security.get("allowPrivilegeEscalation") is False,
         capabilities=kept_capabilities(what.security) if what.isolated else None,
         own_ports=_own_ports(what.facts, what.image, what.context) if what.isolated else None,
         gpus=what.devices,
         stop_signal=_stop_signal(what),
     )
+
+
+def _groups(identity: Identity, what: Subject) -> list[int] | None:
+    """Return the further groups of the container; those of devices only where it may have any."""
+    if not what.edits.groups or not what.context.isolation.root:
+        return identity.groups
+    return [*(identity.groups or ()), *what.edits.groups]
 
 
 def _stop_signal(what: Subject) -> int:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traincrew.local.node.containers.devices import device_mounts
 from traincrew.local.node.containers.identity import Identity, passwd_with, shadow_with
 from traincrew.local.node.containers.memoryfiles import memory_limit
 from traincrew.local.node.containers.mounts import (
@@ -115,7 +116,7 @@ def _image_mounts(what: Subject, *, read_only: bool) -> list[list[Mount]]:
     root = what.image.root
     if root is not None:
         volumes = [Mount("volume", os.path.normpath(path)) for path in root.volumes]
-        return [resolver_file(), volumes if read_only else []]
+        return [resolver_file(), volumes if read_only else [], device_mounts(what.edits)]
     hidden = what.context.secrets()
     return [
         hidden_mounts(hidden),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.context import Context
     from traincrew.local.node.fields.downward import PodFacts
+    from traincrew.local.node.machine.cdi import Edits
     from traincrew.local.node.runtime.instances import Instance
 
 __all__ = ["Subject"]
@@ -29,6 +30,7 @@ class Subject(NamedTuple):
         image: the environment of its image.
         instance: its files are created here.
         devices: the GPUs it gets.
+        edits: what its devices add to it.
     """
 
     pod: PodHandle
@@ -37,6 +39,7 @@ class Subject(NamedTuple):
     image: Environment
     instance: Instance
     devices: list[int]
+    edits: Edits
 
     @property
     def context(self) -> Context:
