@@ -325,6 +325,8 @@ async def retried(
             delay = delays.next()
             if not error.is_transient or delays.failures >= patience.attempts:
                 raise
+            if not error.connected and not connection.has_answers:
+                raise  # without a network, users are told at once
             if error.retry_after is not None:
                 if error.retry_after > patience.longest_wait:
                     raise

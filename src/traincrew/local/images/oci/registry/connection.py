@@ -133,6 +133,8 @@ class Connection:
         self._user_agent = user_agent
         self._contexts: dict[str, ssl.SSLContext | bool] = {}
         self._session: aiohttp.ClientSession | None = None
+        self.has_answers = False
+        """Whether anything has answered: the network is there."""
 
     async def __aenter__(self) -> Self:
         import aiohttp
@@ -192,6 +194,7 @@ class Connection:
             sent["Authorization"] = authorization
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._once(method, url, sent, body, whole=whole)
+            self.has_answers = True
             async with response:
                 location = response.headers.get("Location")
                 if response.status not in _REDIRECTS or location is None:
@@ -323,7 +326,8 @@ def _failure(url: str, error: BaseException, *, proxied: bool = False) -> Regist
         text += " (a registry of plain HTTP needs plainHTTP: true in registries.yaml)"
     if proxied:
         text += " (by the proxy of HTTP_PROXY or HTTPS_PROXY)"
-    return RegistryError("unreachable", text)
+    connected = not isinstance(error, aiohttp.ClientConnectorError)
+    return RegistryError("unreachable", text, connected=connected)
 
 
 def _explanation(document: Any) -> str:

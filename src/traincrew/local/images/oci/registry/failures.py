@@ -27,6 +27,7 @@ class RegistryError(Exception):
         message: For users; it has no credentials and no signed addresses in it.
         retry_after: Seconds the registry asked to wait, if it did.
         expired: Whether the registry says that credentials have expired.
+        connected: False if there was not even a connection.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class RegistryError(Exception):
         *,
         retry_after: float | None = None,
         expired: bool = False,
+        connected: bool = True,
     ) -> None:
         super().__init__(message)
         self.kind: Kind = kind
         self.message = message
         self.retry_after = retry_after
         self.expired = expired
+        self.connected = connected
 
     @property
     def is_transient(self) -> bool:
