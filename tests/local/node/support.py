@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.engine.resources import Resource
+    from traincrew.local.images.pulls import PullRequest
 
 Document = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -48,11 +49,15 @@ class AnyImage:
     def __init__(self) -> None:
         self.environment = Environment("host")
         self.pulled: list[str] = []
+        self.requests: list[PullRequest] = []
 
-    def is_present(self, image: str) -> bool:
+    def is_present(self, image: str, _source: object = None) -> bool:
         return image in self.pulled
 
-    async def pull(self, image: str, progress: Callable[[str], None]) -> Environment:
+    async def pull(
+        self, image: str, progress: Callable[[str], None], request: PullRequest
+    ) -> Environment:
+        self.requests.append(request)
         if image.startswith("unknown"):
             raise ImagePullError("ErrImagePull", f"no environment is defined for {image}")
         progress("collecting")

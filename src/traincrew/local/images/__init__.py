@@ -11,6 +11,8 @@ from traincrew.local.images.environment import Environment, EnvironmentStatus, I
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.mapping import default_catalog, user_catalogs
 from traincrew.local.images.oci.accounts import Accounts, UnknownUserError, is_number
+from traincrew.local.images.pulls import PullRequest
+from traincrew.local.images.sources import Source
 from traincrew.local.images.store import ImageStore
 from traincrew.local.images.uv import Measurement, Notice
 
@@ -25,6 +27,8 @@ __all__ = [
     "ImageStore",
     "Measurement",
     "Notice",
+    "PullRequest",
+    "Source",
     "UnknownUserError",
     "default_catalog",
     "is_number",

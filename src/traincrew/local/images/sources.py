@@ -1,7 +1,7 @@
 """Which of several sources an image name stands for. Pure.
 
-The one rule: the user's own catalogs, an image that is stored on this machine, the shipped catalog, a
-registry.
+The one rule: the user's own catalogs, an image that is stored on this machine, the shipped catalog,
+a registry.
 """
 
 from __future__ import annotations

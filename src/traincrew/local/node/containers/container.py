@@ -233,7 +233,9 @@ class Container:
         image = self.spec.get("image", "")
         while True:
             try:
-                return await self._unless_stopped(pull_image(self._context, self.spec, self._event))
+                return await self._unless_stopped(pull_image(self._pod, self.spec, self._event))
+            except ApiError:
+                await self._unless_stopped(asyncio.sleep(_CONFIG_RETRY_SECONDS))
             except ImagePullError as error:
                 delay = back_off.after()
                 for reason, text in pull_failure_events(image, error):
