@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from traincrew.engine.config import kubeconfig as files
 from traincrew.engine.config.auth import Credentials, FileToken, StaticCredentials
 from traincrew.engine.config.kubeconfig import Section
+from traincrew.engine.config.proxies import environment_proxy
 from traincrew.engine.config.tls import TlsSettings
 from traincrew.engine.errors import ConfigError
 
@@ -96,18 +96,7 @@ class ClientConfig:
         if self.proxy_url is not None:
             return self.proxy_url
         parts = urlsplit(self.server)
-        host = parts.hostname or ""
-        if _is_loopback(host):
-            return None
-        import urllib.request
-
-        proxies = urllib.request.getproxies_environment()
-        proxy = proxies.get(parts.scheme)
-        if proxy is None or _bypasses_proxy(host, proxies.get("no", "")):
-            return None
-        if urllib.request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined]
-            return None
-        return proxy if "://" in proxy else f"http://{proxy}"
+        return environment_proxy(parts.scheme, parts.hostname or "")
 
 
 def load_config(kubeconfig: str | None = None, context: str | None = None) -> ClientConfig:
@@ -314,25 +303,3 @@ def _address(url: str, field: str) -> Any:
     except ValueError as error:
         raise ConfigError(f"{field}: {error}") from error
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _bypasses_proxy(host: str, no_proxy: str) -> bool:
-    """Return whether ``NO_PROXY`` has a network in CIDR notation that contains the host."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    for item in no_proxy.split(","):
-        try:
-            if "/" in item and address in ipaddress.ip_network(item.strip(), strict=False):
-                return True
-        except ValueError:
-            continue
-    return False

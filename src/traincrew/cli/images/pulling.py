@@ -1,0 +1,92 @@
+"""Pulling images of registries on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from traincrew.cli.display.console import Console, wants_colour
+from traincrew.cli.display.lines import Line
+from traincrew.cli.display.text import byte_size
+from traincrew.cli.errors import BadInput
+from traincrew.cli.images.bars import Bars, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traincrew.local.images.oci.model import LayerStore, StoredImage
+    from traincrew.local.images.oci.registry import Progress
+
+__all__ = ["pull_image", "ready"]
+
+_DRAW_SECONDS = 0.1
+
+
+async def pull_image(name: str, store: LayerStore) -> tuple[StoredImage, bool]:
+    """Pull an image with the credentials of this user, and show how far it is.
+
+    Args:
+        name: As the user wrote it.
+        store: Where to.
+
+    Returns:
+        The image, and whether anything of it was fetched.
+
+    Raises:
+        ImagePullError: It cannot be had, or has no valid name.
+        BadInput: The file of settings of registries is invalid.
+    """
+    from traincrew.local.images.oci.registry import load_settings, pull, user_keyring
+    from traincrew.local.images.oci.registry.failures import SettingsError
+    from traincrew.local.images.reference import parse_reference
+
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        raise BadInput(str(error)) from error
+    with _shown(name) as report:
+        before = await asyncio.to_thread(store.find, str(parse_reference(name)))
+        stored = await pull(
+            parse_reference(name),
+            store,
+            credentials=user_keyring(),
+            settings=settings,
+            progress=report,
+        )
+    return stored, stored != before
+
+
+def ready(name: str, stored: StoredImage, *, changed: bool) -> list[str]:
+    """Return what the user reads of a pulled image."""
+    how = "is ready" if changed else "is up to date"
+    text = f"{name}: image {stored.digest or stored.id} ({byte_size(stored.size)}) {how}"
+    return [text, *(f"{name}: left out: {one}" for one in stored.left_out)]
+
+
+@contextmanager
+def _shown(name: str) -> Iterator[Callable[[Progress], None]]:
+    """Show reports on standard error: as bars on a terminal, otherwise as lines."""
+    stream = sys.stderr
+    live = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    console = Console(stream, colour=wants_colour(stream, forbidden=False), live=live)
+    bars = Bars(name)
+    drawn = 0.0
+
+    def report(progress: Progress) -> None:
+        nonlocal drawn
+        if not live:
+            console.show(Line(f"{name}: {text}") for text in lines(progress))
+            return
+        now = time.monotonic()
+        if now - drawn >= _DRAW_SECONDS:
+            drawn = now
+            console.set_block(bars.rows(progress, now))
+
+    try:
+        yield report
+    finally:
+        console.close()
