@@ -36,7 +36,7 @@ from traincrew.local.images.oci.removal import ImageInUseError
 from traincrew.local.images.oci.store import ContainerImages
 
 BASE = Layer(directory("./"), directory("bin/", 0o555), entry("bin/sh", b"#!", mode=0o755))
-TOP = Layer(entry("etc/motd", b"hello"), entry("bin/.wh.sh"))
+TOP = Layer(entry("etc/motd", b"hello"), directory("bin/", 0o555), entry("bin/.wh.sh"))
 OTHER = Layer(entry("other", b"other"))
 NAME = "docker.io/me/train:7"
 
