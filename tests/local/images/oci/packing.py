@@ -10,7 +10,8 @@ from typing import Any
 
 from traincrew.local.images.oci.layers import Limits, Owners, Unpacked, read_records, unpack
 from traincrew.local.images.oci.layers.records import Record
-from traincrew.local.images.oci.model import Descriptor
+from traincrew.local.images.oci.model import Descriptor, StoredImage
+from traincrew.local.images.oci.store import ContainerImages
 
 BLOCK = 512
 END = bytes(2 * BLOCK)
@@ -192,3 +193,28 @@ def listing(place: Path) -> dict[str, str]:
             what = "other"
         found[str(path.relative_to(place))] = what
     return found
+
+
+def stored(
+    images: ContainerImages, *layers: Layer, names: tuple[str, ...] = (), **fields: Any
+) -> StoredImage:
+    """Store an image as a pull does."""
+    config = config_of(*layers, **fields)
+    manifest = manifest_of(config, *layers)
+    for layer in layers:
+        with images.lock(layer.descriptor.digest):
+            if not images.has_layer(layer.diff_id):
+                blob = images.partial(layer.descriptor.digest)
+                blob.write_bytes(layer.blob)
+                images.add_layer(blob, layer.descriptor, layer.diff_id, lambda _: None)
+    return images.add_image(names, manifest, config, digest(manifest))
+
+
+def left_in(images: ContainerImages) -> list[str]:
+    """Return what is below the directories that are empty when nobody works."""
+    return [
+        path.name
+        for name in ("partial", "locks")
+        for path in (images.directory / name).glob("*")
+        if path.suffix != ".pins"
+    ]

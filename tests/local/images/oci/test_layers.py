@@ -138,7 +138,7 @@ def test_later_entries_replace_earlier_ones(tmp_path: Path) -> None:
     last = {one.path: one.kind for one in records(tmp_path / "tree")}
     assert last == {
         b"": Kind.DIRECTORY, b"a": Kind.FILE, b"b": Kind.HARD_LINK, b"d": Kind.FILE,
-        b"d/x": Kind.FILE, b"e": Kind.DIRECTORY, b"e/y": Kind.FILE, b"e/z": Kind.FILE,
+        b"d/x": Kind.REMOVED, b"e": Kind.DIRECTORY, b"e/y": Kind.FILE, b"e/z": Kind.FILE,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.layers.headers import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Directories", "Directory", "exists", "split"]
 
@@ -170,13 +170,22 @@ class Directories:
         with suppress(PermissionError):  # of root, outside of user namespaces
             os.setxattr(fd, "trusted.overlay.opaque", b"y")
 
-    def remove(self, parent: int, name: bytes, path: bytes) -> None:
+    def remove(
+        self, parent: int, name: bytes, path: bytes, removed: Callable[[bytes], None]
+    ) -> None:
         """Remove an entry with all that is in it.
+
+        Args:
+            parent: descriptor of its directory.
+            name: its name there.
+            path: its path.
+            removed: is told the path of each entry that was removed.
 
         Raises:
             OSError: It cannot be removed.
         """
         self._resolved.clear()
+        removed(path)
         if path not in self._known:
             os.unlink(name, dir_fd=parent)
             return
@@ -184,7 +193,7 @@ class Directories:
         try:
             for child in os.listdir(fd):  # noqa: PTH208 - by its descriptor
                 below = os.fsencode(child)
-                self.remove(fd, below, path + b"/" + below)
+                self.remove(fd, below, path + b"/" + below, removed)
         finally:
             os.close(fd)
         os.rmdir(name, dir_fd=parent)

@@ -291,8 +291,11 @@ class LayerTree:
 
     def _remove(self, parent: int, name: bytes, path: bytes) -> None:
         """Remove what an earlier entry of the layer made."""
-        self._directories.remove(parent, name, path)
-        self._record(Record(Kind.REMOVED, path, 0, 0, 0, 0, 0, b""))
+
+        def removed(gone: bytes) -> None:
+            self._record(Record(Kind.REMOVED, gone, 0, 0, 0, 0, 0, b""))
+
+        self._directories.remove(parent, name, path, removed)
 
     def _mode(self, entry: Entry) -> int:
         if entry.mode & _SET_ID and not self._owned:

@@ -1,0 +1,161 @@
+"""Removal of trees, and of what processes that were killed have left in the store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from traincrew.local.filelocks import is_named, try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["BLOB", "PINS", "REMOVED", "held_lock", "new_directory", "remove_tree", "sweep"]
+
+_KEPT_SECONDS = 24 * 3600
+"""How long the bytes of a blob are kept that a later pull could go on with."""
+_POLL_SECONDS = 0.05
+BLOB = ".blob"
+LOCK = ".lock"
+PINS = ".pins"
+REMOVED = "removed-"
+
+
+@contextlib.contextmanager
+def held_lock(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
+    """Hold a lock file, which is removed with its last holder; yield whether it is held.
+
+    Args:
+        path: of the file.
+        shared: whether others may share it.
+        wait: whether to wait for others.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            held = try_lock(fd, shared=shared)
+            if not held and not wait:
+                yield False
+                return
+            # Its last holder may have removed it meanwhile.
+            if held and is_named(path, fd):
+                try:
+                    yield True
+                finally:
+                    if not shared or try_lock(fd):
+                        path.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(fd)
+        if not held:
+            time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def new_directory(partial: Path, kind: str) -> Iterator[Path]:
+    """Make a directory that is this process' while it works; what is left of it is removed.
+
+    Args:
+        partial: where.
+        kind: how its name begins.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    path = partial / f"{kind}-{secrets.token_hex(8)}"
+    with held_lock(path.with_name(path.name + LOCK)):
+        path.mkdir(mode=0o700)
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                remove_tree(path)
+
+
+def sweep(partial: Path) -> None:
+    """Remove what nobody works on, but for blobs that a pull may go on with.
+
+    Args:
+        partial: the directory of what is not complete.
+    """
+    with contextlib.suppress(OSError):
+        for path in partial.iterdir():
+            with contextlib.suppress(OSError):
+                _sweep_one(path)
+
+
+def _sweep_one(path: Path) -> None:
+    if path.name.startswith(REMOVED):
+        remove_tree(path)
+        return
+    if path.suffix == PINS:
+        with path.open("rb") as file:
+            if try_lock(file.fileno()):
+                path.unlink(missing_ok=True)
+        return
+    if path.suffix == LOCK:
+        if not path.with_suffix("").exists():
+            with held_lock(path, wait=False):
+                pass  # removed by its last holder, which this is if nobody else is
+        return
+    with held_lock(path.with_name(path.name + LOCK), wait=False) as alone:
+        if not alone:
+            return
+        if path.suffix == BLOB and time.time() - path.lstat().st_mtime < _KEPT_SECONDS:
+            return
+        remove_tree(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, or a directory with all that is in it, whatever its modes and depth are.
+
+    Symbolic links are not followed. What another process removes meanwhile is no error.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _remove(parent, os.fsencode(path.name))
+    finally:
+        os.close(parent)
+
+
+def _remove(parent: int, name: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            _remove_directory(parent, name)
+        else:
+            os.unlink(name, dir_fd=parent)
+
+
+def _remove_directory(parent: int, name: bytes) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=parent)
+    except PermissionError:
+        # It is this user's, in a directory of this user: it cannot have become a link.
+        os.chmod(name, 0o700, dir_fd=parent)
+        fd = os.open(name, flags, dir_fd=parent)
+    try:
+        if os.fstat(fd).st_mode & 0o700 != 0o700:
+            os.fchmod(fd, 0o700)
+        with os.scandir(fd) as found:
+            entries = [(os.fsencode(one.name), one.is_dir(follow_symlinks=False)) for one in found]
+        for child, is_directory in entries:
+            if is_directory:
+                _remove(fd, child)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(child, dir_fd=fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)
