@@ -67,6 +67,15 @@ class ImageStore:
             return False
         return not definition.is_built or self._tree(definition) is not None
 
+    def is_known(self, image: str) -> bool:
+        """Return whether a catalog has an environment for `image`.
+
+        Raises:
+            ImagePullError: The name is malformed, or a catalog has become invalid.
+        """
+        reference = parse_reference(image)
+        return self._current_catalog(image).find(reference) is not None
+
     def check(self, image: str) -> None:
         """Check that `image` stands for an environment that is built or could be built.
 
@@ -188,8 +197,7 @@ class ImageStore:
         if definition is None:
             raise ImagePullError(
                 "ErrImagePull",
-                f'image "{image}": no environment is defined for it; define one: traincrew images'
-                f" map {shlex.quote(image)} --python 3.11 --requirements requirements.txt",
+                f'image "{image}": no environment is defined for it; {how_to_define(image)}',
             )
         return definition
 
@@ -353,6 +361,14 @@ class _Build:
                 self.task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, BuildError):
                     await self.task
+
+
+def how_to_define(image: str) -> str:
+    """Return what to do for an environment of an image."""
+    return (
+        f"define one: traincrew images map {shlex.quote(image)} --python 3.11 --requirements "
+        "requirements.txt"
+    )
 
 
 def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:
