@@ -17,12 +17,12 @@ from suites.container_images.registry import (
     PASSWORD,
     PROGRAM,
     USER,
+    Layer,
     Server,
     serving,
 )
 
 import variation
-from local.images.oci.packing import Layer, directory, entry
 from traincrew.local.images.oci.store import ContainerImages
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def closed(tmp_path: Path) -> Iterator[Server]:
 
 def test_right_wrong_and_no_credentials(closed: Server, user: User) -> None:
     image = f"{closed.host}/team/train:7"
-    found = closed.push("team/train", "7", [Layer(entry("one", b"1"))])
+    found = closed.push("team/train", "7", [Layer({"one": b"1"})])
     code, output = user.pull(image)
     assert code == 1
     assert "It wants credentials, and none were found" in output
@@ -158,7 +158,7 @@ def test_an_image_that_buildah_has_pushed(
 def test_pulls_that_are_killed_go_on(tmp_path: Path, user: User) -> None:
     randomness = random.Random(variation.NUMBER)
     contents = {f"d/{number}": randomness.randbytes(8 << 20) for number in range(6)}
-    layers = [Layer(directory("d"), entry(name, data)) for name, data in contents.items()]
+    layers = [Layer({name: data}) for name, data in contents.items()]
     with serving(tmp_path) as server:
         server.push("train", "7", layers)
         image = f"{server.host}/train:7"
