@@ -32,7 +32,7 @@ _catalogs = click.option(
 
 
 def _store(catalogs: tuple[Path, ...]) -> ImageStore:
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
     from traincrew.local.images import CatalogError, ImageStore, user_catalogs
 
     try:
