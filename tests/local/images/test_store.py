@@ -206,7 +206,7 @@ async def test_an_installation_that_takes_long_says_so_all_the_time(
     tmp_path: Path, catalog: Catalog, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while uv draws the same again and again, as when it compiles what it has unpacked."""
-    monkeypatch.setattr("traincrew.local.images.uv._TICK_SECONDS", 0.3)
+    monkeypatch.setattr("traincrew.local.images.installation.uv._TICK_SECONDS", 0.3)
     draw = "printf '\\r[2/2] Installing wheels...'"
     stand_in.pip(f"while [ ! -e $STAND_IN/go ]; do {draw}; sleep 0.1; done")
     lines: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from local.images.oci.packing import Layer, config_of, manifest_of
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.model import Descriptor, ImageConfig, StoredImage
 from traincrew.local.images.oci.registry import (
@@ -57,6 +59,15 @@ class Registry:
         self.token_answer: dict[str, Any] = {}
         self.tokens_given = 0
         self.host = ""
+
+    def add_packed(self, name: str, *layers: Layer) -> str:
+        """Store an image whose layers can be unpacked; return the digest of its manifest."""
+        config = config_of(*layers)
+        for blob in (config, *(layer.blob for layer in layers)):
+            self.blobs[digest(blob)] = blob
+        data = manifest_of(config, *layers)
+        self.manifests[name] = self.manifests[digest(data)] = (MANIFEST, data)
+        return digest(data)
 
     def add(
         self,
@@ -208,6 +219,29 @@ async def serving(
         yield registry.host
     finally:
         await runner.cleanup()
+
+
+@contextmanager
+def serving_in_thread(registry: Registry) -> Iterator[str]:
+    """Serve a registry to a test that has no event loop, or starts programs."""
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(registry):
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield registry.host
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
 
 
 class Store:
