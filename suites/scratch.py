@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NEEDED_BYTES = 25 * 2**30
+NEEDED_BYTES = 36 * 2**30
 """What a run with empty caches takes at most, with the images in the nodes of a real cluster."""
 _PREFIX = "suites-"
 

@@ -101,6 +101,8 @@ def _build(
     log = workshop.directory / f"{wanted.name}.log"
     log.unlink(missing_ok=True)
     workshop.report(f"{wanted.name}: building {wanted.tagged} (log: {log})")
+    # Only builds that were killed have left any: this one holds the lock. Their mounts would stay.
+    workshop.buildah("rm", "--all", log=log)
     with workshop.scratch() as directory:
         context = directory / "context"
         for path, file in files.items():

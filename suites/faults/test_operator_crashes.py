@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Moment = Literal["before", "after"]
 
-TURNS = 4
+TURNS = 6
 EVERY = "TRAINCREW_EVERY_CRASH" in os.environ
 
 

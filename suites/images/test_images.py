@@ -271,9 +271,11 @@ class TestHelper:
 KUBECTL = """\
 #!/bin/sh
 # exec -i POD -c chainer -- COMMAND...
+# The daemon of another host has a temporary directory of its own, as in its pod: daemons that share
+# a session directory remove each other's files, and mpiexec then waits for ever.
 [ "$1 $2 $4 $5 $6" = "exec -i -c chainer --" ] || exit 99
 shift 6
-exec "$@"
+TMPDIR=$(mktemp -d) exec "$@"
 """
 
 

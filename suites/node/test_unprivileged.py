@@ -24,6 +24,7 @@ FILES = (
     "memory_files",
     "full_disk",
     "credentials_in_pods",
+    "image_roots",
 )
 
 

@@ -36,20 +36,20 @@ class TestGangs(GangCases):
     """All cases."""
 
 
-def test_a_queue_that_does_not_exist_is_told_and_may_come_later(user: GangUser) -> None:
+def test_a_queue_that_does_not_exist_is_reported_and_may_come_later(user: GangUser) -> None:
     """KAI itself says nothing of a group whose queue it does not know."""
     user.create(queued(user, "early", "comes-later"))
-    until_told(user, "early", "kubectl get queues.scheduling.run.ai comes-later")
+    until_reported(user, "early", "kubectl get queues.scheduling.run.ai comes-later")
     assert "comes-later" in user.why("early")
     create_queue(user, "comes-later")
     user.until_running("early", SIZE)
 
 
-def test_a_limit_of_the_queue_is_told_and_another_queue_may_be_named(user: GangUser) -> None:
+def test_a_limit_of_the_queue_is_reported_and_another_queue_may_be_named(user: GangUser) -> None:
     create_queue(user, "narrow", limit=1)
     user.create(queued(user, "wide", "narrow"))
     limit = "narrow quota has reached the allowable limit of CPU cores"
-    until_told(user, "wide", limit)
+    until_reported(user, "wide", limit)
     assert limit in user.why("wide")
     patch = json.dumps({"spec": {"schedulingPolicy": {"queue": None}}})
     user.kubectl("patch", "elasticjob", "wide", "--type=merge", "-p", patch)
@@ -87,23 +87,23 @@ def _node(pod: dict[str, Any]) -> str:
     return str(pod["spec"].get("nodeName") or "")
 
 
-def test_a_podgrouper_that_takes_the_pods_is_told(user: GangUser) -> None:
+def test_a_podgrouper_that_takes_the_pods_is_reported(user: GangUser) -> None:
     """As up to release 0.14, with the rights of its chart. Pods that keep room are released."""
     user.create(user.elastic("first", UNTIL_TOLD, 2))
     user.until_running("first", 2)
     job = user.mxnet("second", UNTIL_TOLD)
     plural = PLURALS[job["kind"]]
 
-    def told(text: str) -> bool:
+    def reported(text: str) -> bool:
         conditions = user.get(plural, "second").get("status", {}).get("conditions", ())
         return any(text in each["message"] for each in conditions)
 
     with podgrouper(user):
         user.create(job)
-        user.until("it is told", lambda: told("update KAI to 0.15"), 60)
+        user.until("it is reported", lambda: reported("update KAI to 0.15"), 60)
         released = "Only 2 of 3 pods found room within 60 s"
-        user.until("its pods are released", lambda: told(released), 120)
-        assert told("before release 0.15")
+        user.until("its pods are released", lambda: reported(released), 120)
+        assert reported("before release 0.15")
         user.until("its pods are gone", lambda: len(user.items("pods")) == 2, 60)
 
 
@@ -114,14 +114,14 @@ def queued(user: GangUser, name: str, queue: str) -> dict[str, Any]:
     return job
 
 
-def until_told(user: GangUser, job: str, text: str) -> None:
+def until_reported(user: GangUser, job: str, text: str) -> None:
     """Wait until an ElasticJob waits for its gang for this reason."""
 
-    def told() -> bool:
+    def reported() -> bool:
         status = user.status(job)
         return status.get("reason") == "WaitingForGang" and text in status["message"]
 
-    user.until(f"{job} says {text!r}", told, 60)
+    user.until(f"{job} says {text!r}", reported, 60)
 
 
 def create_queue(user: GangUser, name: str, limit: int = -1) -> None:

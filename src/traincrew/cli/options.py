@@ -102,6 +102,14 @@ def cluster_options(command: F) -> F:
             help="A catalog of your own environments for image names; may be repeated.",
         ),
         click.option(
+            "--image-source",
+            type=click.Choice(["auto", "environment", "image"]),
+            default="auto",
+            show_default=True,
+            help="What image names stand for: Python environments, container images, or whichever"
+            " there is.",
+        ),
+        click.option(
             "--sandbox",
             type=click.Choice(["auto", "namespaces", "bare"]),
             default="auto",

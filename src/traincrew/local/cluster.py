@@ -39,7 +39,7 @@ from traincrew.local.authority import (
 from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
 from traincrew.local.directories import default_cache
-from traincrew.local.images import ImageStore
+from traincrew.local.images import ImageStore, Source
 from traincrew.local.inprocess import InProcessServer
 from traincrew.local.node import Node, NodeSpec, PodOptions, running_nodes, sweep_memory
 from traincrew.local.scheduler import add_scheduler
@@ -65,6 +65,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeSpec, ...] = (NodeSpec(name="local"),)
     image_catalogs: tuple[Path, ...] = ()
     image_cache: Path = msgspec.field(default_factory=default_cache)
+    image_source: Literal["auto", "environment", "image"] = "auto"
+    """What image names stand for: see `local.images.sources`."""
     sandbox: Literal["auto", "namespaces", "bare"] = "auto"
     scheduler_names: tuple[str, ...] = ()
     """Values of `spec.schedulerName` the scheduler handles besides `default-scheduler`."""
@@ -113,7 +115,9 @@ class LocalCluster(InProcessServer):
         manager = Manager(self.client)
         add_controllers(manager, events, authority=self.server.authority, signer=self._signer)
         add_scheduler(manager, events, options.scheduler_names)
-        self.images = ImageStore(options.image_cache, options.image_catalogs)
+        self.images = ImageStore(
+            options.image_cache, options.image_catalogs, source=Source(options.image_source)
+        )
         if options.directory is not None:
             with contextlib.suppress(OSError):  # a cache that is read-only
                 credentials.record(self.directory, options.image_cache)

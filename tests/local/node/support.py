@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.engine.resources import Resource
+    from traincrew.local.images.pulls import PullRequest
 
 Document = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -48,11 +49,15 @@ class AnyImage:
     def __init__(self) -> None:
         self.environment = Environment("host")
         self.pulled: list[str] = []
+        self.requests: list[PullRequest] = []
 
-    def is_present(self, image: str) -> bool:
+    def is_present(self, image: str, _source: object = None) -> bool:
         return image in self.pulled
 
-    async def pull(self, image: str, progress: Callable[[str], None]) -> Environment:
+    async def pull(
+        self, image: str, progress: Callable[[str], None], request: PullRequest
+    ) -> Environment:
+        self.requests.append(request)
         if image.startswith("unknown"):
             raise ImagePullError("ErrImagePull", f"no environment is defined for {image}")
         progress("collecting")
@@ -87,6 +92,10 @@ class World:
         return await self.client.patch(
             PERSISTENT_VOLUME_CLAIMS, name, "default", patch=patch, subresource="status"
         )
+
+    async def delete(self, name: str = "p") -> None:
+        """Delete a pod, within its termination grace period."""
+        await self.client.delete(PODS, name, "default")
 
     async def delete_claim(self, name: str) -> None:
         """Delete a claim that is not protected, or not any more."""

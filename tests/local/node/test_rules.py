@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from traincrew.engine.objects import AnyObject, FullObjectMeta
 from traincrew.local.apiserver.http.node_backend import LogOptions
-from traincrew.local.images import Environment
+from traincrew.local.images import Environment, ImageRoot, UnknownUserError
 from traincrew.local.images.environment import ImageUser
 from traincrew.local.node.containers.identity import (
     Identity,
@@ -25,6 +25,7 @@ from traincrew.local.node.containers.identity import (
 from traincrew.local.node.containers.mounts import image_mounts, ordered, volume_mounts
 from traincrew.local.node.containers.pulling import pull_policy
 from traincrew.local.node.containers.restarts import BackOff, should_restart
+from traincrew.local.node.containers.signals import signal_number
 from traincrew.local.node.fields.downward import FieldError, PodFacts, field_value, resource_value
 from traincrew.local.node.fields.environment import (
     NoCommandError,
@@ -465,6 +466,10 @@ SHARED_PORTS = Isolation(root=True, shared_ports="seccomp: Device or resource bu
 BARE = Isolation(namespaces=False, root=False, uid=1000, gid=1000)
 
 
+def an_environment(user: ImageUser | None) -> Environment:
+    return Environment("vision", user=user)
+
+
 @pytest.mark.parametrize(
     ("isolation", "pod", "container", "identity"),
     [
@@ -481,7 +486,8 @@ def test_users(
     isolation: Isolation, pod: Document, container: Document, identity: Identity
 ) -> None:
     document = {"spec": {"securityContext": pod}}
-    found = container_identity(document, {"name": "c", "securityContext": container}, isolation)
+    spec = {"name": "c", "securityContext": container}
+    found = container_identity(document, spec, isolation, an_environment(None))
     assert found == identity
 
 
@@ -507,7 +513,94 @@ def test_users_of_images(
     isolation: Isolation, context: Document, image: ImageUser | None, identity: Identity
 ) -> None:
     document = {"spec": {"securityContext": context}}
-    assert container_identity(document, {"name": "c"}, isolation, image) == identity
+    found = container_identity(document, {"name": "c"}, isolation, an_environment(image))
+    assert found == identity
+
+
+PASSWD = "root:x:0:0:root:/root:/bin/sh\ntrainer:x:1000:100::/home/trainer:/bin/sh\nbroken:x:y\n"
+GROUP = "root:x:0:\nusers:x:100:\nrender:x:107:trainer,other\n"
+
+
+def container_image(user: str) -> Environment:
+    root = ImageRoot(id="sha256:1", layers=(), size=0, user=user, passwd=PASSWD, group=GROUP)
+    return Environment("me/train:7", root=root)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "context", "user", "identity"),
+    [
+        (ROOT, {}, "", Identity(0, 0, [])),
+        (USER, {}, "", Identity(0, 0, None)),
+        (ROOT, {}, "trainer", Identity(1000, 100, [107])),
+        (USER, {}, "trainer", Identity(1000, 100, None)),
+        (ROOT, {}, "trainer:render", Identity(1000, 107, [107])),
+        (ROOT, {}, "1000", Identity(1000, 100, [107])),
+        (ROOT, {}, "1000:7", Identity(1000, 7, [107])),
+        (ROOT, {}, "5000", Identity(5000, 0, [])),
+        (ROOT, {"runAsUser": 1000}, "", Identity(1000, 100, [107])),
+        (ROOT, {"runAsUser": 4, "runAsGroup": 3}, "trainer", Identity(4, 3, [])),
+        (ROOT, {"runAsGroup": 3, "fsGroup": 9}, "trainer", Identity(1000, 3, [107, 9])),
+        (ROOT, {"runAsNonRoot": True}, "1000", Identity(1000, 100, [107])),
+    ],
+)
+def test_users_of_container_images(
+    isolation: Isolation, context: Document, user: str, identity: Identity
+) -> None:
+    document = {"spec": {"securityContext": context}}
+    assert container_identity(document, {"name": "c"}, isolation, container_image(user)) == identity
+
+
+@pytest.mark.parametrize(
+    ("user", "text"),
+    [
+        ("nobody", "unable to find user nobody: the image has no such user"),
+        ("trainer:staff", "unable to find group staff: the image has no such group"),
+        ("4294967295", "unable to find user 4294967295: the image has no such user"),
+        ("\u0663", "unable to find user \u0663: the image has no such user"),
+    ],
+)
+def test_users_that_a_container_image_lacks(user: str, text: str) -> None:
+    with pytest.raises(UnknownUserError) as caught:
+        container_identity({"spec": {}}, {"name": "c"}, ROOT, container_image(user))
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("user", "text"),
+    [
+        ("", "container has runAsNonRoot and image will run as root"),
+        ("0:0", "container has runAsNonRoot and image will run as root"),
+        (
+            "trainer",
+            "container has runAsNonRoot and image has non-numeric user (trainer), cannot verify",
+        ),
+    ],
+)
+def test_users_of_container_images_that_may_be_root(user: str, text: str) -> None:
+    document = {"spec": {"securityContext": {"runAsNonRoot": True}}}
+    with pytest.raises(RootRefusedError) as caught:
+        container_identity(document, {"name": "c"}, ROOT, container_image(user))
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("SIGTERM", 15),
+        ("int", 2),
+        ("SIGUSR1", 10),
+        ("9", 9),
+        ("SIGRTMIN+3", 37),
+        ("", 15),
+        ("0", 15),
+        ("99", 15),
+        ("SIGRTMIN+99", 15),
+        ("SIGTERM+1", 15),
+        ("\u0663", 15),
+    ],
+)
+def test_stop_signals(name: str, number: int) -> None:
+    assert signal_number(name) == number
 
 
 @pytest.mark.parametrize("isolation", [ROOT, USER])
@@ -524,7 +617,9 @@ def test_root_is_rejected_with_run_as_non_root(
     metadata = {"name": "p", "namespace": "n", "uid": "u"}
     spec = {"securityContext": {"runAsNonRoot": True, **context}}
     with pytest.raises(RootRefusedError) as caught:
-        container_identity({"metadata": metadata, "spec": spec}, {"name": "c"}, isolation, image)
+        container_identity(
+            {"metadata": metadata, "spec": spec}, {"name": "c"}, isolation, an_environment(image)
+        )
     assert str(caught.value) == f'{text} (pod: "p_n(u)", container: c)'
 
 

@@ -30,7 +30,7 @@ from traincrew.local.node.runtime.processes import (
     Started,
     StartFailedError,
 )
-from traincrew.local.node.sandbox import files, mirror, syscalls
+from traincrew.local.node.sandbox import files, mirror, syscalls, tree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -295,9 +295,9 @@ def test_directories_that_vanish_during_setup_are_skipped(tmp_path: Path) -> Non
     root, layers = tmp_path / "root", tmp_path / "layers"
     (root / "volume").mkdir(parents=True)
     layers.mkdir()
-    tree = mirror.Mirror(str(root), str(layers), overlay=True, user_namespace=True)
-    tree._directory(str(tmp_path / "unmounted"), str(root / "volume"))
-    assert tree.overlays == 0
+    mirrored = mirror.Mirror(str(root), str(layers), overlay=True, user_namespace=True)
+    mirrored._directory(str(tmp_path / "unmounted"), str(root / "volume"))
+    assert mirrored.overlays == 0
     assert list((root / "volume").iterdir()) == []
 
 
@@ -434,7 +434,7 @@ def test_processes_without_procfs() -> None:
 
 def test_mount_points_with_odd_names() -> None:
     assert syscalls._unescape(rb"/a\040b\134c") == b"/a b\\c"
-    assert mirror._escaped("/a:b,c\\d") == "/a\\:b\\,c\\\\d"
+    assert tree.escaped("/a:b,c\\d") == "/a\\:b\\,c\\\\d"
     assert mount_variable("my-data.0") == "TRAINCREW_MOUNT_MY_DATA_0"
     assert Process(1, 2) == Process(1, 2)
 

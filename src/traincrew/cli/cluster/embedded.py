@@ -94,6 +94,7 @@ class Embedded:
                     directory=self._directory,
                     nodes=tuple(nodes),
                     image_catalogs=image_catalogs(options),
+                    image_source=options.image_source,
                     sandbox=self._sandbox(),
                     scheduler_names=options.scheduler_names,
                     pods=msgspec.structs.replace(

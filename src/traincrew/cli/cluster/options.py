@@ -13,6 +13,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 1
     gpus: int | None = None
     images: tuple[str, ...] = ()
+    image_source: Literal["auto", "environment", "image"] = "auto"
     sandbox: Literal["auto", "namespaces", "bare"] = "auto"
     scheduler_names: tuple[str, ...] = ()
     controller_config_file: str | None = None

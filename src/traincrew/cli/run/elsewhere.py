@@ -53,6 +53,7 @@ EMBEDDED_ONLY = {
     "nodes": ("--nodes", _OF_THE_CLUSTER),
     "gpus": ("--gpus", _OF_THE_CLUSTER),
     "images": ("--images", f"{_OF_THE_CLUSTER}; nodes pull the images of the manifest"),
+    "image_source": ("--image-source", _OF_THE_CLUSTER),
     "sandbox": ("--sandbox", _OF_THE_CLUSTER),
     "scheduler_name": ("--scheduler-name", _OF_THE_CLUSTER),
     "controller_config_file": (

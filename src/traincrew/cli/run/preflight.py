@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.hints import about_value
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.manifest.documents import Document
     from traincrew.local.images import ImageStore
+    from traincrew.local.images.sources import Source
 
 __all__ = ["check_bare", "check_images", "prepare_images"]
 
@@ -31,18 +32,23 @@ def check_images(documents: Sequence[Document], store: ImageStore) -> None:
     found: list[str] = []
     reported: set[str] = set()
     for document in documents:
-        for path, image in _images(document.content):
+        for path, container in _containers(document.content):
+            image = container.image
             try:
-                store.check(image)
+                store.check(image, container.source)
             except ImagePullError as error:
                 why = str(error) if image not in reported else f'image "{image}": the same'
                 if hint := about_value(image):
                     why = f"{why}; {hint}"
-                place = document.at(path)
-                found.append(f"{place}: {document.kind} {document.name!r}: {path}: {why}")
+                found.append(f"{_place(document, path)}: {why}")
                 reported.add(image)
     if found:
         raise BadInput("\n".join(found))
+
+
+def _place(document: Document, path: str) -> str:
+    field = f"{path}.image"
+    return f"{document.at(field)}: {document.kind} {document.name!r}: {field}"
 
 
 def check_bare(jobs: Sequence[Document]) -> None:
@@ -96,44 +102,78 @@ async def prepare_images(
         if isinstance(line, Notice):
             report(image, line)
 
-    images = {
-        container["image"]
-        for document in documents
-        for _, container in _containers(document.content)
-        if isinstance(container.get("image"), str) and container.get("imagePullPolicy") != "Never"
-    }
+    from traincrew.local.images.pulls import PullRequest
+
+    async def pull(image: str, source: Source | None, place: str) -> None:
+        try:
+            await store.pull(image, partial(progress, image), PullRequest(source=source))
+        except ImagePullError as error:
+            raise BadInput(f"{place}: {error}") from error
+
+    places: dict[tuple[str, Source | None], str] = {}
+    for document in documents:
+        for path, container in _containers(document.content):
+            # With credentials of its own the pod alone can pull it.
+            if container.policy != "Never" and not container.has_secrets:
+                key = (container.image, container.source)
+                places.setdefault(key, _place(document, path))
     try:
         async with asyncio.TaskGroup() as group:
-            for image in sorted(images):
-                group.create_task(store.pull(image, partial(progress, image)))
+            for (image, source), place in sorted(places.items(), key=str):
+                group.create_task(pull(image, source, place))
     except ExceptionGroup as errors:
         # Not except*: an exception raised in it becomes a group again in some Python versions.
-        refused, others = errors.split(ImagePullError)
+        refused, others = errors.split(BadInput)
         if refused is None or others is not None:
             raise
         raise BadInput("\n".join(str(error) for error in refused.exceptions)) from errors
     await asyncio.Event().wait()
 
 
-def _images(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the image of every container in a document, with its field."""
-    for path, container in _containers(value):
-        image = container.get("image")
-        if isinstance(image, str) and image:
-            yield f"{path}.image", image
+class _Container(NamedTuple):
+    """What of a container decides where its image comes from.
+
+    Attributes:
+        image: As written.
+        policy: Its `imagePullPolicy`; empty for the default.
+        has_secrets: Its pod names credentials.
+        source: What its pod allows; None if it says nothing that is known.
+    """
+
+    image: str
+    policy: str
+    has_secrets: bool
+    source: Source | None
 
 
-def _containers(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every container in a document, wherever its pod templates are."""
+def _containers(
+    value: Any, path: str = "", source: Source | None = None
+) -> Iterator[tuple[str, _Container]]:
+    """Yield every container with an image in a document, wherever its pod templates are."""
     if isinstance(value, dict):
+        source = _source(value) or source
         for key, item in value.items():
             below = f"{path}.{key}" if path else str(key)
             if key in _GROUPS and isinstance(item, list):
                 for index, container in enumerate(item):
-                    if isinstance(container, dict):
-                        yield f"{below}[{index}]", container
+                    if isinstance(container, dict) and isinstance(container.get("image"), str):
+                        policy = str(container.get("imagePullPolicy") or "")
+                        secrets = bool(value.get("imagePullSecrets"))
+                        if image := container["image"]:
+                            found = _Container(image, policy, secrets, source)
+                            yield f"{below}[{index}]", found
             else:
-                yield from _containers(item, below)
+                yield from _containers(item, below, source)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _containers(item, f"{path}[{index}]")
+            yield from _containers(item, f"{path}[{index}]", source)
+
+
+def _source(holder: dict[str, Any]) -> Source | None:
+    """Return what the metadata of a pod or its template says of the images' source."""
+    from traincrew.local.images.sources import ANNOTATION, Source
+
+    metadata = holder.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    value = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
+    return Source(value) if isinstance(value, str) and value in set(Source) else None

@@ -218,10 +218,14 @@ class Session:
     def _check_images(self) -> None:
         from traincrew.cli.cluster.embedded import image_catalogs
         from traincrew.local.directories import default_cache
-        from traincrew.local.images import CatalogError, ImageStore
+        from traincrew.local.images import CatalogError, ImageStore, Source
 
         try:
-            store = ImageStore(default_cache(), image_catalogs(self._chosen))
+            store = ImageStore(
+                default_cache(),
+                image_catalogs(self._chosen),
+                source=Source(self._chosen.image_source),
+            )
         except CatalogError as error:
             raise BadInput(str(error)) from error
         check_images(self._documents, store)

@@ -1,26 +1,36 @@
 """Images of the embedded cluster.
 
-Pods are processes here, so an image is not a file system but an *environment*: a Python
-environment built from a list of requirements (or an existing one), files that are mounted at their
-paths in the image, variables, and a default command. Catalogs map names to environments; "pulling"
-an image builds its environment once, into a cache.
+Pods are processes here. An image name stands for an *environment*: a Python environment built from
+a list of requirements (or an existing one), files that are mounted at their paths in the image,
+variables, and a default command. Catalogs map names to environments; "pulling" an image builds its
+environment once, into a cache. Or it stands for a container image, whose files are the root of its
+containers (`oci`).
 """
 
-from traincrew.local.images.environment import Environment, EnvironmentStatus
+from traincrew.local.images.environment import Environment, EnvironmentStatus, ImageRoot
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.mapping import default_catalog, user_catalogs
+from traincrew.local.images.oci.accounts import Accounts, UnknownUserError, is_number
+from traincrew.local.images.pulls import PullRequest
+from traincrew.local.images.sources import Source
 from traincrew.local.images.store import ImageStore
 from traincrew.local.images.uv import Measurement, Notice
 
 __all__ = [
+    "Accounts",
     "BuildError",
     "CatalogError",
     "Environment",
     "EnvironmentStatus",
     "ImagePullError",
+    "ImageRoot",
     "ImageStore",
     "Measurement",
     "Notice",
+    "PullRequest",
+    "Source",
+    "UnknownUserError",
     "default_catalog",
+    "is_number",
     "user_catalogs",
 ]

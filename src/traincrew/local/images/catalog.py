@@ -57,10 +57,15 @@ class Python(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """One entry of a catalog, with the fields it inherits."""
+    """One entry of a catalog, with the fields it inherits.
+
+    Attributes:
+        shipped: It is in the catalog of this program, and not in one of the user's.
+    """
 
     name: str
     origin: str
+    shipped: bool = False
     images: tuple[str, ...] = ()
     patterns: tuple[ImagePattern, ...] = ()
     python: Python | None = None
@@ -136,6 +141,7 @@ def _resolve(entry: Entry, entries: _ByName, children: tuple[Entry, ...]) -> Def
     definition = Definition(
         name=entry.name,
         origin=entry.where,
+        shipped=entry.path == SHIPPED_CATALOG,
         images=entry.texts("images"),
         patterns=_patterns(entry),
         python=base.python if isinstance(python, UnsetType) else python,

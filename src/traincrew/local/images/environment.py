@@ -1,4 +1,4 @@
-"""The environments that image names stand for."""
+"""What image names stand for: environments, and container images."""
 
 from __future__ import annotations
 
@@ -23,13 +23,37 @@ class ImageUser(Struct, frozen=True):
     gid: int = 0
 
 
+class ImageRoot(Struct, frozen=True, kw_only=True):
+    """The files of a container image, which are the root of its containers.
+
+    Attributes:
+        id: What a container's status names it by: `NAME@sha256:…`, or `sha256:…` of its
+            configuration if it came from no registry.
+        layers: Its directories, lowest first, in the format of overlayfs.
+        size: Of its files, in bytes.
+        user: As its configuration names it; empty for root.
+        passwd: Text of its `/etc/passwd`, and `group` of its `/etc/group`.
+        volumes: Directories that can be written also if the root is read-only.
+        stop_signal: What ends its programs.
+    """
+
+    id: str
+    layers: tuple[Path, ...]
+    size: int
+    user: str = ""
+    passwd: str = ""
+    group: str = ""
+    volumes: tuple[str, ...] = ()
+    stop_signal: str = "SIGTERM"
+
+
 class Environment(Struct, frozen=True):
-    """A built environment: everything a container needs from its image.
+    """A built environment, or a container image: everything a container needs from its image.
 
     It is shared by all pods of that image and may be mounted read-only.
 
     Attributes:
-        name: Its name in the catalog.
+        name: Its name in the catalog; of a container image, the image's.
         prefix: Root of the Python environment (``bin/python`` is in it); None for host tools.
         variables: The image's environment variables, including ``PATH``. Those of the container
             override them, as with a real image.
@@ -41,6 +65,8 @@ class Environment(Struct, frozen=True):
         own_ports: Every port its programs listen on belongs to their pod; otherwise only those
             the manifest declares, and the others are the machine's.
         user: The user of containers that set none; None where the catalog names none.
+        root: The container image; None for an environment, whose containers see the machine's
+            files.
     """
 
     name: str
@@ -52,6 +78,19 @@ class Environment(Struct, frozen=True):
     arguments: list[str] = field(default_factory=list)
     own_ports: bool = True
     user: ImageUser | None = None
+    root: ImageRoot | None = None
+
+    @property
+    def image_id(self) -> str:
+        """What the status of a container names its image by."""
+        return f"traincrew://{self.name}" if self.root is None else self.root.id
+
+    @property
+    def used(self) -> str:
+        """What it is, for users."""
+        if self.root is None:
+            return f"environment {self.name}"
+        return f"image {self.root.id.rpartition('@')[2][:19]}, {self.root.size / 1e6:.0f} MB"
 
 
 class EnvironmentStatus(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shlex
 import shutil
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traincrew.local.images import sources
 from traincrew.local.images.builder import build, environment_path, remove
 from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
 from traincrew.local.images.checks import (
@@ -23,14 +23,20 @@ from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
+from traincrew.local.images.oci.store import ContainerImages
 from traincrew.local.images.programs import Programs
+from traincrew.local.images.pulls import ContainerPulls, PullRequest
 from traincrew.local.images.reference import ImageReference, parse_reference
+from traincrew.local.images.sharedbuilds import SharedBuild
+from traincrew.local.images.sources import Choice, Source
 from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
 
 if TYPE_CHECKING:
     from traincrew.local.images.manifest import Damage
 
 Progress = Callable[[str], None]
+
+_PLAIN = PullRequest()
 
 # The search path of container images, then that of package managers on this machine.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -44,46 +50,47 @@ class ImageStore:
         cache: Directory for built environments; may be shared by any number of processes.
         catalogs: YAML files of the user, searched in this order before the shipped one. A file
             that does not exist counts as empty. They are reloaded when they change.
+        source: Where images may come from, where a container does not say.
 
     Raises:
         CatalogError: A catalog is invalid.
     """
 
-    def __init__(self, cache: Path, catalogs: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, cache: Path, catalogs: Sequence[Path] = (), *, source: Source = Source.AUTO
+    ) -> None:
         self.cache = cache.absolute()
+        self.source = source
+        self.containers = ContainerImages(self.cache / "container-images")
+        self._pulls = ContainerPulls(self.containers)
         self.catalogs = tuple(path.absolute() for path in catalogs)
         self._stamp = self._current_stamp()
         self._catalog = load_catalogs(self.catalogs)
-        self._builds: dict[Path, _Build] = {}
+        self._builds: dict[Path, SharedBuild] = {}
         self._seals = Seals()
         self._swept = False
         self._programs = Programs(self.cache / "programs")
 
-    def is_present(self, image: str) -> bool:
-        """Return whether `pull` would have nothing to build. Unknown images are not present."""
+    def is_present(self, image: str, source: Source | None = None) -> bool:
+        """Return whether `pull` would have nothing to build or to fetch, as far as known here."""
         try:
-            definition = self._find(image, parse_reference(image))
+            definition = self.choose(image, parse_reference(image), source)
         except ImagePullError:
             return False
-        return not definition.is_built or self._tree(definition) is not None
+        if isinstance(definition, Definition):
+            return not definition.is_built or self._tree(definition) is not None
+        return definition is Choice.STORED
 
-    def is_known(self, image: str) -> bool:
-        """Return whether a catalog has an environment for `image`.
-
-        Raises:
-            ImagePullError: The name is malformed, or a catalog has become invalid.
-        """
-        reference = parse_reference(image)
-        return self._current_catalog(image).find(reference) is not None
-
-    def check(self, image: str) -> None:
-        """Check that `image` stands for an environment that is built or could be built.
+    def check(self, image: str, source: Source | None = None) -> None:
+        """Check that `image` stands for what is here, or could be built or fetched.
 
         Raises:
             ImagePullError: The name is malformed or unknown, a file or program of the environment
                 does not exist, or the cache cannot be written; the message names a fix.
         """
-        definition = self._find(image, parse_reference(image))
+        definition = self.choose(image, parse_reference(image), source)
+        if not isinstance(definition, Definition):
+            return
         try:
             self._check_files(definition)
             tree = self._tree(definition)
@@ -93,16 +100,27 @@ class ImageStore:
         except BuildError as error:
             raise _pull_error(image, definition, error) from error
 
-    async def pull(self, image: str, progress: Progress) -> Environment:
-        """Return the environment of `image`; build it first if it is missing or damaged.
+    async def pull(
+        self, image: str, progress: Progress, request: PullRequest = _PLAIN
+    ) -> Environment:
+        """Return what `image` stands for; build or fetch it first if it is missing or damaged.
 
         Pulls of the same environment share one build; `progress` gets its lines from the moment
         it joins. Cancelling the last pull cancels the build.
 
         Raises:
-            ImagePullError: The name is malformed or unknown, or the environment cannot be built.
+            ImagePullError: The name is malformed or unknown, or the environment cannot be built, or
+                the image cannot be fetched.
         """
-        definition = self._find(image, parse_reference(image))
+        reference = parse_reference(image)
+        definition = self.choose(image, reference, request.source)
+        if not isinstance(definition, Definition):
+            try:
+                return await self._pulls.pull(image, reference, request, progress)
+            except ImagePullError as error:
+                if (request.source or self.source) is Source.IMAGE:
+                    raise
+                raise neither(image, error) from error
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(sweep, self.cache)
@@ -192,14 +210,22 @@ class ImageStore:
 
     # -- catalogs -----------------------------------------------------------------------------
 
-    def _find(self, image: str, reference: ImageReference) -> Definition:
+    def choose(
+        self, image: str, reference: ImageReference, source: Source | None
+    ) -> Definition | Choice:
+        """Return the environment that a name stands for, or which container image is meant."""
+        source = self.source if source is None else source
         definition = self._current_catalog(image).find(reference)
-        if definition is None:
-            raise ImagePullError(
-                "ErrImagePull",
-                f'image "{image}": no environment is defined for it; {how_to_define(image)}',
-            )
-        return definition
+        known, shipped = definition is not None, definition is not None and definition.shipped
+        # Looked for on the disk only where it may matter.
+        relevant = source is Source.IMAGE or (source is Source.AUTO and (shipped or not known))
+        stored = relevant and self._pulls.stored(reference) is not None
+        choice = sources.choose(source, own=known and not shipped, stored=stored, shipped=shipped)
+        if choice is None:
+            raise ImagePullError("ErrImagePull", f'image "{image}": {_no_environment(image)}')
+        if choice is Choice.ENVIRONMENT and definition is not None:
+            return definition
+        return choice
 
     def _current_catalog(self, image: str) -> Catalog:
         try:
@@ -332,43 +358,28 @@ class ImageStore:
     async def _build(self, recipe: Path, definition: Definition, progress: Progress) -> Path:
         shared = self._builds.get(recipe)
         if shared is None:
-            shared = self._builds[recipe] = _Build(recipe, definition, self._seals)
+            shared = self._builds[recipe] = SharedBuild(recipe, definition, self._seals)
             shared.task.add_done_callback(lambda _: self._builds.pop(recipe, None))
         return await shared.join(progress)
 
 
-class _Build:
-    """One build and the pulls that wait for it."""
-
-    def __init__(self, recipe: Path, definition: Definition, seals: Seals) -> None:
-        self.listeners: list[Progress] = []
-        self.task = asyncio.create_task(
-            build(recipe, definition, self._report, seals),
-            name=f"build environment {definition.name}",
-        )
-
-    def _report(self, line: str) -> None:
-        for listener in self.listeners:
-            listener(line)
-
-    async def join(self, progress: Progress) -> Path:
-        self.listeners.append(progress)
-        try:
-            return await asyncio.shield(self.task)
-        finally:
-            self.listeners.remove(progress)
-            if not self.listeners and not self.task.done():
-                self.task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, BuildError):
-                    await self.task
+def _no_environment(image: str) -> str:
+    return f"no environment is defined for it; define one: {_mapping(image)}"
 
 
-def how_to_define(image: str) -> str:
-    """Return what to do for an environment of an image."""
+def _mapping(image: str) -> str:
     return (
-        f"define one: traincrew images map {shlex.quote(image)} --python 3.11 --requirements "
-        "requirements.txt"
+        f"traincrew images map {shlex.quote(image)} --python 3.11 --requirements requirements.txt"
     )
+
+
+def neither(image: str, error: ImagePullError) -> ImagePullError:
+    """Return the error about an image that no environment stands for and no registry gives."""
+    if error.permanent:
+        why = f"{error.message}; or define an environment for it: {_mapping(image)}"
+    else:
+        why = f'image "{image}": {_no_environment(image)}; as a container image: {error.message}'
+    return ImagePullError(error.reason, why, permanent=error.permanent)
 
 
 def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:

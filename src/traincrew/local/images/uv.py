@@ -52,6 +52,8 @@ class Notice(str):
     """A line of progress that users should see later, too: something was wrong."""
 
     __slots__ = ()
+    reason = "ImageDamaged"
+    """Of the event about it."""
 
 
 Progress = Callable[[str], None]

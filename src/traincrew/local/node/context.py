@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
     from traincrew.local.images import ImageStore
     from traincrew.local.node.machine.capabilities import Capabilities
+    from traincrew.local.node.machine.cdi import Registry
     from traincrew.local.node.machine.gpus import GpuAllocator
     from traincrew.local.node.machine.isolation import Isolation
     from traincrew.local.node.machine.paths import Paths
@@ -59,6 +60,7 @@ class Context:
     host_ports: HostPorts
     dns: DnsServer | None
     gpus: GpuAllocator
+    cdi: Registry
     memory: MemoryWatch
     usage: UsageMeter
     sources: SourceWatch

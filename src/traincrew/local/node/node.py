@@ -21,6 +21,7 @@ from traincrew.local.node.context import Context
 from traincrew.local.node.deletions import Deletions
 from traincrew.local.node.fields.references import Reference
 from traincrew.local.node.informers import NodeInformers
+from traincrew.local.node.machine import cdi
 from traincrew.local.node.machine.capabilities import (
     Capabilities,
     NamespacesUnavailableError,
@@ -86,6 +87,7 @@ class Node:
         survive: Pods continue when this process ends without `stop`, to be adopted by the next
             one. Otherwise they end with it, however it ends.
         on_progress: Called with (image, line) while an image is pulled.
+        device_specifications: Directories with specifications of the Container Device Interface.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Node:
         pods: PodOptions | None = None,
         survive: bool = True,
         on_progress: Callable[[str, str], None] | None = None,
+        device_specifications: Sequence[Path] = cdi.DIRECTORIES,
     ) -> None:
         if not nodes:
             raise ValueError("a node needs at least one NodeSpec")
@@ -121,6 +124,7 @@ class Node:
         self._paths = Paths(state)
         self._memory: ClaimedDirectory | None = None
         self._gpus = GpuAllocator(nodes, machine_gpus())
+        self._cdi = cdi.Registry(device_specifications)
         self._addresses = PodAddresses(state)
         self._fork_server = ForkServer(state, together=not survive)
         self._hosts = HostsFiles(self._paths.hosts)
@@ -212,6 +216,7 @@ class Node:
             host_ports=self._host_ports,
             dns=self._dns,
             gpus=self._gpus,
+            cdi=self._cdi,
             memory=MemoryWatch(namespaces=capabilities.namespaces),
             usage=self._meter,
             sources=self._sources,

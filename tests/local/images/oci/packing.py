@@ -211,10 +211,6 @@ def stored(
 
 
 def left_in(images: ContainerImages) -> list[str]:
-    """Return what is below the directories that are empty when nobody works."""
-    return [
-        path.name
-        for name in ("partial", "locks")
-        for path in (images.directory / name).glob("*")
-        if path.suffix != ".pins"
-    ]
+    """Return what is below the directory that is empty when nobody works."""
+    partial = images.directory / "partial"
+    return [path.name for path in partial.glob("*") if path.suffix != ".pins"]

@@ -27,13 +27,16 @@ REMOVED = "removed-"
 
 
 @contextlib.contextmanager
-def held_lock(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
+def held_lock(
+    path: Path, *, shared: bool = False, wait: bool = True, keep: bool = False
+) -> Iterator[bool]:
     """Hold a lock file, which is removed with its last holder; yield whether it is held.
 
     Args:
         path: of the file.
         shared: whether others may share it.
         wait: whether to wait for others.
+        keep: whether the file stays.
 
     Raises:
         OSError: The file cannot be opened.
@@ -50,7 +53,7 @@ def held_lock(path: Path, *, shared: bool = False, wait: bool = True) -> Iterato
                 try:
                     yield True
                 finally:
-                    if not shared or try_lock(fd):
+                    if not keep and (not shared or try_lock(fd)):
                         path.unlink(missing_ok=True)
                 return
         finally:

@@ -28,6 +28,7 @@ __all__ = [
     "Manifest",
     "ManifestSearch",
     "check_digest",
+    "choose",
     "decode",
     "digest_of",
     "parse_document",
@@ -271,13 +272,18 @@ class ManifestSearch:
         if len(self._seen) >= _MAX_INDEXES:
             raise ImageContentError(f"its indexes are nested more than {_MAX_INDEXES} deep")
         self._seen.add(digest)
-        chosen = _choose(document, self._platform)
+        chosen = choose(document, self._platform)
         if chosen.digest in self._seen:
             raise ImageContentError(f"its indexes refer to each other ({chosen.digest})")
         return chosen
 
 
-def _choose(index: Index, platform: Platform) -> Descriptor:
+def choose(index: Index, platform: Platform) -> Descriptor:
+    """Return the manifest of an index for a platform, or the index that may have it.
+
+    Raises:
+        ImageContentError: It has none.
+    """
     ranked = [
         (rank, position)
         for position, entry in enumerate(index.entries)

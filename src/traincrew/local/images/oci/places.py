@@ -99,7 +99,7 @@ class Places:
         Raises:
             OSError: It cannot be made.
         """
-        with held_lock(self.locks / f"{name}.lock", shared=shared):
+        with held_lock(self.locks / f"{name}.lock", shared=shared, keep=True):
             yield
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ from traincrew.local.images.oci.documents import digest_of
 from traincrew.local.images.oci.layers import unpack
 from traincrew.local.images.oci.pins import Pins
 from traincrew.local.images.oci.places import ImageRecord, LayerRecord, Places, now, read
-from traincrew.local.images.oci.platforms import platform_of
+from traincrew.local.images.oci.platforms import Platform, platform_of
 from traincrew.local.images.oci.reading import stored_image
 from traincrew.local.images.oci.removal import (
     ImageInUseError,
@@ -83,6 +83,11 @@ class ContainerImages:
     def directory(self) -> Path:
         """Where the images are."""
         return self._places.directory
+
+    @property
+    def platform(self) -> Platform:
+        """What images are chosen for."""
+        return self._platform
 
     # What pulls and imports write to: see `LayerStore`.
 
@@ -219,6 +224,15 @@ class ContainerImages:
             write_new(made / "config.json", config)
             write_new(made / "image.json", record)
             self._places.complete(made, place)
+
+    def temporary(self) -> AbstractContextManager[Path]:
+        """Return a new directory that is removed after the block, or when this process is killed.
+
+        Raises:
+            OSError: The store cannot be written.
+        """
+        self._make()
+        return new_directory(self._places.partial, "import")
 
     # What is there.
 

@@ -44,14 +44,16 @@ def damage_of(tree: Path, records: Path, owners: Owners) -> list[Damage]:
     except ValueError:
         return [Damage("changed", records.name, "content")]
     found: list[Damage] = []
+    parent = os.open(tree.parent, _OPEN | os.O_DIRECTORY)
     try:
-        root = os.open(tree, _OPEN | os.O_DIRECTORY)
+        name = os.fsencode(tree.name)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        with _opened(parent, name, status, os.O_DIRECTORY) as root:
+            _Comparison(expected, owners, found).directory(root, b"", status)
     except FileNotFoundError:
         return [Damage("missing", ".")]
-    try:
-        _Comparison(expected, owners, found).directory(root, b"", os.fstat(root))
     finally:
-        os.close(root)
+        os.close(parent)
     found += [Damage("missing", os.fsdecode(path)) for path in sorted(expected)][:_MAX_DAMAGES]
     return sorted(found, key=lambda one: one.path)
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from traincrew.engine.errors import ApiError
-from traincrew.local.images import ImagePullError
+from traincrew.local.images import ImagePullError, UnknownUserError
 from traincrew.local.images.reference import parse_reference
 from traincrew.local.node.containers.adoption import adopt
 from traincrew.local.node.containers.bare import remove_links
@@ -166,7 +166,7 @@ class Container:
                 preparing = prepare(self._pod, self.spec, environment, directory, devices)
                 prepared = await self._unless_stopped(preparing)
                 return await self._launch(prepared, environment)
-            except (NoCommandError, _NoSpaceError) as error:
+            except (NoCommandError, UnknownUserError, _NoSpaceError) as error:
                 self._wait_for_config("CreateContainerError", str(error))
             except (
                 MissingReferenceError,
@@ -189,7 +189,7 @@ class Container:
             _NoSpaceError: The disk is full; it can be tried again.
         """
         self.record.image = str(parse_reference(self.spec["image"]))
-        self.record.image_id = f"traincrew://{environment.name}"
+        self.record.image_id = environment.image_id
         instance = prepared.instance
         self._event("Normal", "Created", "Container created")
         try:
@@ -233,7 +233,9 @@ class Container:
         image = self.spec.get("image", "")
         while True:
             try:
-                return await self._unless_stopped(pull_image(self._context, self.spec, self._event))
+                return await self._unless_stopped(pull_image(self._pod, self.spec, self._event))
+            except ApiError:
+                await self._unless_stopped(asyncio.sleep(_CONFIG_RETRY_SECONDS))
             except ImagePullError as error:
                 delay = back_off.after()
                 for reason, text in pull_failure_events(image, error):

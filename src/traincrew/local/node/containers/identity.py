@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from traincrew.local.images import Accounts, is_number
+
 if TYPE_CHECKING:
-    from traincrew.local.images.environment import ImageUser
+    from traincrew.local.images.environment import Environment, ImageRoot
     from traincrew.local.node.machine.isolation import Isolation
 
 __all__ = [
     "NON_ROOT",
     "Identity",
     "RootRefusedError",
+    "accounts_of",
     "container_identity",
     "home_of",
     "passwd_with",
@@ -47,7 +50,7 @@ NON_ROOT = 65532
 
 
 def container_identity(
-    pod: Document, container: Document, isolation: Isolation, image: ImageUser | None = None
+    pod: Document, container: Document, isolation: Isolation, image: Environment
 ) -> Identity:
     """Return the user of a container: by its `securityContext`, the pod's, the image, or the node.
 
@@ -59,11 +62,12 @@ def container_identity(
         pod: The whole pod.
         container: Of its spec.
         isolation: The capabilities of the node.
-        image: The user of the container's image.
+        image: Of the container.
 
     Raises:
         RootRefusedError: `runAsNonRoot` is set and it would run as root. The messages are the
             kubelet's (`verifyRunAsNonRoot`).
+        UnknownUserError: The image has no user or group of the name that it gives.
     """
     context: Document = (pod.get("spec") or {}).get("securityContext") or {}
     own: Document = container.get("securityContext") or {}
@@ -78,8 +82,18 @@ def container_identity(
         raise RootRefusedError(
             _refusal("container's runAsUser breaks non-root policy", pod, container)
         )
-    if uid is None and image is not None:
-        uid, gid = image.uid, image.gid if gid is None else gid
+    added: list[int] = []
+    if image.root is not None:
+        if uid is None and not_root and not is_number(image.root.user):
+            text = f"container has runAsNonRoot and image has non-numeric user ({image.root.user})"
+            raise RootRefusedError(
+                _refusal(f"{text}, cannot verify user is non-root", pod, container)
+            )
+        account = accounts_of(image.root).find(image.root.user if uid is None else str(uid))
+        uid, gid = account.uid, account.gid if gid is None else gid
+        added = list(account.groups)
+    elif uid is None and image.user is not None:
+        uid, gid = image.user.uid, image.user.gid if gid is None else gid
     elif uid is None and not_root and isolation.root:
         uid, gid = NON_ROOT, NON_ROOT if gid is None else gid
     changeable = isolation.root or isolation.namespaces
@@ -88,7 +102,7 @@ def container_identity(
         text = "container has runAsNonRoot and image will run as root"
         raise RootRefusedError(_refusal(text, pod, container))
     if isolation.root:
-        groups = [int(group) for group in context.get("supplementalGroups") or ()]
+        groups = added + [int(group) for group in context.get("supplementalGroups") or ()]
         if context.get("fsGroup") is not None:
             groups.append(int(context["fsGroup"]))
         if uid is None and gid is None and not groups:
@@ -98,6 +112,11 @@ def container_identity(
         own_group = isolation.gid if gid is None else gid
         return Identity(effective, own_group, None)
     return Identity(None, None, None)
+
+
+def accounts_of(root: ImageRoot) -> Accounts:
+    """Return the users and groups of a container image."""
+    return Accounts(root.passwd, root.group)
 
 
 def _refusal(text: str, pod: Document, container: Document) -> str:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
+from traincrew.engine.decoding import UndecodableError, decode_base64
+from traincrew.engine.errors import NotFoundError
+from traincrew.engine.resources import SECRETS
 from traincrew.local.images import ImagePullError, Notice
+from traincrew.local.images.pulls import PullRequest
+from traincrew.local.images.sources import ANNOTATION, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from traincrew.local.images import Environment
+    from traincrew.local.images.oci.registry import PullSecret
+    from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.context import Context
+    from traincrew.local.node.fields.downward import PodFacts
+    from traincrew.local.node.machine.capabilities import Capabilities
 
 __all__ = ["pull_failure_events", "pull_image", "pull_policy"]
 
@@ -26,26 +36,30 @@ def pull_policy(container: Mapping[str, Any]) -> str:
 
 
 async def pull_image(
-    context: Context,
+    pod: PodHandle,
     container: Mapping[str, Any],
     record_event: Callable[[str, str, str], None],
 ) -> Environment:
-    """Return the environment of a container's image; build it first if it is not present.
+    """Return what a container's image stands for; build or fetch it first if it is not present.
 
     Args:
-        context: The node.
+        pod: The container's pod.
         container: Of the pod's spec.
         record_event: Records an event (type, reason, message): at most one `Pulling`, one `Pulled`,
-            and `ImageDamaged` if the environment is there, but was damaged.
+            and one of what users should know: `ImageDamaged`, `ImageNotRenewed`.
 
     Raises:
         ImagePullError: It cannot be pulled at present.
+        ApiError: The API server does not answer.
     """
+    context = pod.context
     image = str(container.get("image", ""))
     if not image:
         raise ImagePullError("InvalidImageName", "the container names no image")
-    present = context.images.is_present(image)
-    if not present and pull_policy(container) == "Never":
+    source = _source(image, pod.facts().pod)
+    policy = pull_policy(container)
+    present = context.images.is_present(image, source)
+    if not present and policy == "Never":
         raise ImagePullError(
             "ErrImageNeverPull",
             f'Container image "{image}" is not present with pull policy of Never',
@@ -57,20 +71,71 @@ async def pull_image(
     def progress(line: str) -> None:
         nonlocal present
         if isinstance(line, Notice):
-            record_event("Warning", "ImageDamaged", str(line))
-            present = False
+            record_event("Warning", line.reason, str(line))
+            present = present and line.reason != Notice.reason
         if context.on_progress is not None:
             context.on_progress(image, line)
 
-    environment = await context.images.pull(image, progress)
+    secrets = await _secrets(context, pod.facts())
+    request = PullRequest(always=policy == "Always", source=source, secrets=secrets)
+    environment = await context.images.pull(image, progress, request)
+    if environment.root is not None and not context.capabilities.overlay:
+        raise ImagePullError("ErrImagePull", _unusable(image, context.capabilities))
     if present:
         message = f'Container image "{image}" already present on machine'
         message += " and can be accessed by the pod"
     else:
         took = time.monotonic() - started
         message = f'Successfully pulled image "{image}" in {took:.1f}s'
-    record_event("Normal", "Pulled", message)
+    record_event("Normal", "Pulled", f"{message}. Using {environment.used}")
     return environment
+
+
+def _source(image: str, pod: Mapping[str, Any]) -> Source | None:
+    """Return where the images of a pod may come from, if the pod says so."""
+    value = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if value is None:
+        return None
+    try:
+        return Source(value)
+    except ValueError:
+        known = ", ".join(Source)
+        why = f'image "{image}": annotation {ANNOTATION}: "{value[:50]}" is none of {known}'
+        raise ImagePullError("ErrImagePull", why) from None
+
+
+async def _secrets(context: Context, facts: PodFacts) -> tuple[PullSecret, ...]:
+    """Return the Secrets that `imagePullSecrets` names; also those that are not there."""
+    if not facts.spec.get("imagePullSecrets"):
+        return ()
+    from traincrew.local.images.oci.registry import PullSecret
+
+    names = [str(each.get("name", "")) for each in facts.spec.get("imagePullSecrets") or ()]
+    found = []
+    for name in filter(None, dict.fromkeys(names)):
+        named = f"{facts.namespace}/{name}"
+        try:
+            secret = await context.client.get(SECRETS, name, facts.namespace)
+        except NotFoundError:
+            found.append(PullSecret(name=named, data=None))
+            continue
+        data = {}
+        for key, value in (secret.get("data") or {}).items():
+            with contextlib.suppress(UndecodableError):
+                data[key] = decode_base64(value)
+        found.append(PullSecret(name=named, kind=str(secret.get("type", "")), data=data))
+    return tuple(found)
+
+
+def _unusable(image: str, capabilities: Capabilities) -> str:
+    if not capabilities.namespaces:
+        why = capabilities.reason
+    else:
+        why = "its kernel allows overlays to root only (Linux 5.11 allows them to everybody)"
+    return (
+        f'image "{image}": a container image needs a file system of its own, which this machine'
+        f" refuses: {why}; define an environment in its place: traincrew images map"
+    )
 
 
 def pull_failure_events(image: str, error: ImagePullError) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -148,12 +147,12 @@ class Running:
             self._sooner.set()
 
     async def _end(self) -> None:
-        """Run `preStop`, then send SIGTERM and SIGKILL; upstream: `killContainer`."""
+        """Run `preStop`, then send the stop signal and SIGKILL; upstream: `killContainer`."""
         hook = (self._spec.get("lifecycle") or {}).get("preStop")
         if hook is not None and self._left() > 0:
             await self._prepare_to_stop(hook)
         if self._left() > 0:
-            self.instance.send(signal.SIGTERM)
+            self.instance.terminate()
             await self._until_kill_time(None)
         self.instance.kill()
 

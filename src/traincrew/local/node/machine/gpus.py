@@ -136,6 +136,30 @@ class GpuAllocator:
         found = [f"nvidia{gpu.minor}" for gpu in self._gpus(devices)]
         return [*found, *_CONTROL] if found else []
 
+    @property
+    def are_real(self) -> bool:
+        """Whether the driver lists the GPUs of this machine; otherwise they are only counted."""
+        return bool(self._machine)
+
+    def names(self, devices: Sequence[int], known: Sequence[str]) -> list[str]:
+        """Return the names of GPUs among those that a specification of devices has.
+
+        Args:
+            devices: Allocated to a container.
+            known: Names of the specification: indexes, or UUIDs of the driver.
+
+        Returns:
+            None at all if one of them is not there.
+        """
+        found = []
+        for device in dict.fromkeys(self._index(device) for device in devices):
+            uuid = self._machine[device].uuid if self._machine else ""
+            name = next((each for each in (str(device), uuid) if each and each in known), None)
+            if name is None:
+                return []
+            found.append(name)
+        return found
+
     def variables(self, devices: Sequence[int], *, own_files: bool) -> dict[str, str]:
         """Return the variables that name the GPUs of a container; none if the nodes offer none.
 

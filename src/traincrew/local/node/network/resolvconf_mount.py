@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.network.dns_server import DnsServer
     from traincrew.local.node.runtime.processes import OwnPorts
 
-__all__ = ["can_reach", "machine_resolver", "resolver_mounts"]
+__all__ = ["can_reach", "machine_resolver", "resolver_file", "resolver_mounts"]
 
 _FILE = Path("/etc/resolv.conf")
 
@@ -54,3 +54,10 @@ def resolver_mounts(
         address = server.address
     resolver = pod_resolver(spec, namespace, address, machine_resolver())
     return [] if resolver is None else [Mount("file", str(_FILE), content=resolver.text())]
+
+
+def resolver_file() -> list[Mount]:
+    """Return the mount of the machine's own file, for a root that does not have it."""
+    if not _FILE.exists():
+        return []
+    return [Mount("bind", str(_FILE), str(_FILE.resolve()), read_only=True)]

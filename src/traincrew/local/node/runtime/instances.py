@@ -40,6 +40,8 @@ class Launch(ProcessSettings, frozen=True, kw_only=True):
     gpus: list[int] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     """Symbolic links created for it on this machine (bare mode)."""
+    stop_signal: int = signal.SIGTERM.value
+    """The number of the signal that asks it to end."""
 
 
 class Exit(Struct, frozen=True, rename="camel"):
@@ -175,12 +177,16 @@ class Instance:
         """Return whether it was killed, or has ended, above its memory limit."""
         return (self.directory / files.OUT_OF_MEMORY).exists()
 
-    def send(self, number: signal.Signals) -> None:
+    def send(self, number: int) -> None:
         """Send a signal to the program; has no effect if it has ended."""
         processes = self.processes()
         if processes is not None and processes[1] is not None and _is_running(processes[1]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(processes[1].pid, number)
+
+    def terminate(self) -> None:
+        """Ask the program to end, by the signal that its image names."""
+        self.send(self.launch().stop_signal)
 
     def kill(self) -> None:
         """Kill all its processes at once."""

@@ -31,7 +31,8 @@ class Mount(Struct, frozen=True, omit_defaults=True):
     Attributes:
         kind: `bind` and `overlay` (of `source`), `tmpfs` (of `size` bytes), `symlink` (to `to`),
             `file` (with `content`), `copy` (of the file `source`), `directory` (only created),
-            `hidden` (what the machine has there is replaced by something empty).
+            `volume` (a directory of the image that stays writable), `hidden` (what the machine has
+            there is replaced by something empty).
         target: the path in the container.
         source: a path of the machine, without symbolic links.
     """
@@ -49,6 +50,7 @@ class RootFilesystem(Struct, frozen=True):
     """The specification for `sandbox.rootfs.build`.
 
     Attributes:
+        image: directories of an image's layers, lowest first; None for the machine's files.
         masked: `/proc` and `/sys` are protected as container runtimes do it.
         privileged: `/sys` is writable, and `/dev` has every device of the machine.
         gpus: names of NVIDIA's devices that `/dev` has; None for all of them.
@@ -60,6 +62,7 @@ class RootFilesystem(Struct, frozen=True):
     overlay: bool
     user_namespace: bool
     mounts: list[Mount]
+    image: list[str] | None = None
     read_only: bool = False
     masked: bool = True
     privileged: bool = False

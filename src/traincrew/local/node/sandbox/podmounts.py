@@ -9,10 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import syscalls
-from .mirror import OLD_ROOT
 
 if TYPE_CHECKING:
-    from .mirror import Mirror
+    from .tree import Tree
 
 # Kinds of mounts that are entries of a directory, rather than mounted.
 _ENTRIES = ("file", "symlink", "copy")
@@ -29,10 +28,11 @@ class PodMounts:
     - `file`: `content`
     - `copy`: `source`; a file that can be written and moved without affecting the source
     - `directory`: nothing is mounted, the directory is only created
+    - `volume`: a directory of the image that can be written although the root is read-only
     - `hidden`: a directory becomes empty, a file like `/dev/null`
     """
 
-    def __init__(self, tree: Mirror, mounts: list[dict[str, Any]]) -> None:
+    def __init__(self, tree: Tree, mounts: list[dict[str, Any]]) -> None:
         self.tree = tree
         # Outer paths first, so that a mount inside a volume is not covered by it.
         self.mounts = sorted(mounts, key=lambda mount: mount["target"].count("/"))
@@ -79,12 +79,15 @@ class PodMounts:
         target: str = mount["target"]
         kind = mount["kind"]
         if kind in _ENTRIES:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            # Links of an image may name directories that are not there yet.
+            directory = os.path.realpath(os.path.dirname(target))
+            os.makedirs(directory, exist_ok=True)
+            target = os.path.join(directory, os.path.basename(target))
             _remove(target)
             if kind == "symlink":
                 os.symlink(mount["to"], target)
             elif kind == "copy":
-                _copy(OLD_ROOT + mount["source"], target)
+                _copy(self.tree.machine + mount["source"], target)
             else:
                 with open(target, "w", encoding="utf-8") as file:
                     file.write(mount["content"])
@@ -92,7 +95,7 @@ class PodMounts:
         path = os.path.realpath(target)
         if os.path.exists(path):
             return path
-        if kind == "bind" and not os.path.isdir(OLD_ROOT + mount["source"]):
+        if kind == "bind" and not os.path.isdir(self.tree.machine + mount["source"]):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
         else:
@@ -111,8 +114,11 @@ class PodMounts:
                     self._make_target(mount)
                 continue
             target = self._make_target(mount)
-            source = OLD_ROOT + mount.get("source", "")
-            if kind == "tmpfs":
+            source = self.tree.machine + mount.get("source", "")
+            if kind == "volume":
+                # An overlay of what is there; on a kernel that refuses it, it stays read-only.
+                self.tree.mount_overlay(target, target)
+            elif kind == "tmpfs":
                 size = f",size={mount['size']}" if mount.get("size") else ""
                 syscalls.mount("traincrew", target, "tmpfs", 0, f"mode=1777{size}")
             elif kind == "overlay":

@@ -3,6 +3,7 @@
 # No pathlib in here: it would double the imports of every shim.
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
 import json
@@ -11,10 +12,14 @@ import signal
 import struct
 import sys
 import termios
+import warnings
 from contextlib import suppress
 from typing import Any, NoReturn
 
 _LINUX = sys.platform == "linux"
+
+# What Python would load later, from files that a container of an image does not have.
+_LOADED = (warnings, codecs.lookup("ascii"), codecs.lookup("utf-8"))
 
 
 class StartError(Exception):

@@ -1,10 +1,10 @@
-"""The root file system of a container: overlays of the machine's files, plus mounts.
+"""The root file system of a container: the machine's files or an image's, plus mounts.
 
-Every top-level directory of the machine is mounted as an overlay whose upper layer is a tmpfs of
-this mount namespace: the program may write wherever it has the permission, and its files are
-deleted with it, as in a container of an image. `/tmp`, `/run` and `/proc` are new, `/sys` is
-read-only, `/dev` has the machine's devices. Volumes are bound at their exact paths, which are
-created where they are missing.
+Without an image, every top-level directory of the machine is mounted as an overlay whose upper
+layer is a tmpfs of this mount namespace: the program may write wherever it has the permission, and
+its files are deleted with it. `/tmp`, `/run` and `/proc` are new, `/sys` is read-only, `/dev` has
+the machine's devices. With an image, the overlay is one of its layers (`imagetree`). Volumes are
+bound at their exact paths, which are created where they are missing.
 
 `build` runs in the first process of the container's namespaces, as root there.
 """
@@ -17,11 +17,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import syscalls
-from .mirror import OLD_ROOT, Mirror
+from .imagetree import ImageTree
+from .mirror import Mirror
 from .podmounts import PodMounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from .tree import Tree
 
 
 class Built(NamedTuple):
@@ -45,8 +48,8 @@ def build(
     Args:
         specification: `base` (an existing directory that serves as mount point), `overlay` and
             `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`, `masked`,
-            `privileged` and `gpus` (see `Mirror`), `searchable` (see `_make_searchable`), `size` in
-            bytes.
+            `privileged` and `gpus` (see `Tree`), `image` (see `ImageTree`; None for the machine's
+            files), `searchable` (see `_make_searchable`), `size` in bytes.
         built: Called when the tree is complete, with a descriptor of the directory that holds
             everything the container can write outside of mounts, and with the directories below
             it, each with its path in the container, outer ones first.
@@ -64,27 +67,18 @@ def build(
     root = f"{base}/root"
     os.mkdir(root, 0o755)
     syscalls.bind(root, root, recursive=False)
-    tree = Mirror(
-        root,
-        f"{base}/layers",
-        overlay=specification["overlay"],
-        user_namespace=specification["user_namespace"],
-        masked=specification.get("masked", True),
-        privileged=specification.get("privileged", False),
-        gpus=specification.get("gpus"),
-    )
+    tree = _tree(root, f"{base}/layers", specification)
     tree.fill()
     resolver = os.path.realpath("/etc/resolv.conf")
 
-    os.mkdir(root + OLD_ROOT)
-    syscalls.pivot_root(root, root + OLD_ROOT)
-    os.chdir("/")
-    tree.root = ""
-    tree.layers = OLD_ROOT + tree.layers
-    _make_searchable(specification.get("searchable") or ())
+    tree.enter()
     mounts = list(specification["mounts"])
-    if resolver.startswith("/run/") and os.path.exists(OLD_ROOT + resolver):
-        mounts.append({"kind": "bind", "source": resolver, "target": resolver, "read_only": True})
+    if isinstance(tree, Mirror):
+        _make_searchable(specification.get("searchable") or ())
+        if resolver.startswith("/run/") and os.path.exists(tree.machine + resolver):
+            mounts.append(
+                {"kind": "bind", "source": resolver, "target": resolver, "read_only": True}
+            )
     attach = PodMounts(tree, mounts)
     attach.make_targets()
     if specification.get("read_only"):
@@ -92,14 +86,25 @@ def build(
             syscalls.make_read_only(path, recursive=False)
     attach.mount_all()
     if built is not None:
-        top = os.open(OLD_ROOT + base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        top = os.open(tree.machine + base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         built(top, tree.writable)
         os.close(top)
-    # The overlays keep the layers alive; their path disappears with the old root.
-    syscalls.unmount(OLD_ROOT)
-    with suppress(OSError):
-        os.rmdir(OLD_ROOT)
+    tree.leave()
     return Built(overlay=tree.overlays > 0, own_proc=tree.own_proc)
+
+
+def _tree(root: str, layers: str, specification: dict[str, Any]) -> Tree:
+    settings = {
+        "overlay": specification["overlay"],
+        "user_namespace": specification["user_namespace"],
+        "masked": specification.get("masked", True),
+        "privileged": specification.get("privileged", False),
+        "gpus": specification.get("gpus"),
+    }
+    image = specification.get("image")
+    if image is None:
+        return Mirror(root, layers, **settings)
+    return ImageTree(root, layers, image=image, **settings)
 
 
 def _make_searchable(paths: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ DefaultTolerationSeconds (``k8s.io/kubernetes/plugin/pkg/admission``).
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.requests.objectmeta import generate_name
@@ -76,7 +77,7 @@ def _forbidden(pod: Document, why: str) -> StatusError:
 
 
 def _set_account(storage: Storage, pod: Document) -> None:
-    """Set the service account and mount its token into the containers.
+    """Set the service account, mount its token into the containers, and give it its pull secrets.
 
     A controller creates the ``default`` account of each namespace; a pod may be created before it.
     """
@@ -95,6 +96,9 @@ def _set_account(storage: Storage, pod: Document) -> None:
         wanted = entry.obj.get("automountServiceAccountToken")
     if wanted is not False:
         _mount_token(spec)
+    secrets = None if entry is None else entry.obj.get("imagePullSecrets")
+    if secrets and not spec.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = copy.deepcopy(secrets)
 
 
 def _mount_token(spec: Document) -> None:

@@ -47,10 +47,7 @@ class Limits(Struct, frozen=True):
             ImageContentError: It is too much.
             OSError: It is more than there is room for (``ENOSPC``).
         """
-        if unpacked > self.size:
-            raise ImageContentError(
-                f"a layer unpacks to more than {gibibytes(self.size)}, the most that is accepted"
-            )
+        self.check_files(unpacked)
         if unpacked > self.ratio_from and unpacked > self.ratio * packed:
             raise ImageContentError(
                 f"a layer unpacks to more than {self.ratio} times its size, as no honest image does"
@@ -60,6 +57,17 @@ class Limits(Struct, frozen=True):
                 errno.ENOSPC,
                 f"{os.strerror(errno.ENOSPC)}: a layer needs more than {gibibytes(self.free)}, and "
                 f"{gibibytes(_RESERVE)} must stay free",
+            )
+
+    def check_files(self, size: int) -> None:
+        """Check the bytes of all files so far, with the holes of sparse ones.
+
+        Raises:
+            ImageContentError: They are too many.
+        """
+        if size > self.size:
+            raise ImageContentError(
+                f"a layer unpacks to more than {gibibytes(self.size)}, the most that is accepted"
             )
 
 

@@ -21,6 +21,13 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.layers.directories import Directories, exists, split
 from traincrew.local.images.oci.layers.headers import shown
 from traincrew.local.images.oci.layers.records import Kind, Record
+from traincrew.local.images.oci.layers.writing import (
+    is_whiteout,
+    make_whiteout,
+    set_time,
+    set_time_of,
+    write_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +46,6 @@ _OTHERS_METADATA = b".wh..wh."
 """Files of AUFS, which mean nothing to others."""
 _MAX_ID = (1 << 32) - 2
 _MAX_TARGET = 4095
-_ZEROS = bytes(1024 * 1024)
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
@@ -154,17 +160,17 @@ class LayerTree:
         self, parent: int, name: bytes, path: bytes, entry: Entry, archive: Archive
     ) -> None:
         self._size += entry.size
-        self._limits.check_size(self._size, 1 << 62)
+        self._limits.check_files(self._size)
         fd = self._created(parent, name, path)
         try:
-            checksum = _write(fd, entry, archive)
+            checksum = write_content(fd, entry, archive)
             mode = self._mode(entry)
             if self._owned:
                 os.fchown(fd, *_ids(entry))
             os.fchmod(fd, mode)
             if entry.attributes:
                 self._set_attributes(fd, entry)
-            os.utime(fd, ns=(entry.mtime, entry.mtime))
+            set_time_of(fd, entry)
         finally:
             os.close(fd)
         self._note(Kind.FILE, path, entry, mode, checksum.to_bytes(4, "big"))
@@ -181,7 +187,7 @@ class LayerTree:
         self, parent: int, name: bytes, path: bytes, entry: Entry, _archive: Archive
     ) -> None:
         found = exists(parent, name)
-        whiteout = found is not None and _is_whiteout(found)
+        whiteout = found is not None and is_whiteout(found)
         if found is not None and not stat.S_ISDIR(found.st_mode):
             self._remove(parent, name, path)
             found = None
@@ -214,7 +220,7 @@ class LayerTree:
         os.symlink(entry.link, name, dir_fd=parent)
         if self._owned:
             os.chown(name, *_ids(entry), dir_fd=parent, follow_symlinks=False)
-        os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=parent, follow_symlinks=False)
+        set_time(parent, name, entry)
         self._note(Kind.SYMBOLIC_LINK, path, entry, 0o777, entry.link)
 
     def _add_hard_link(
@@ -224,7 +230,7 @@ class LayerTree:
         target = components.pop() if components else b""
         opened = self._directories.find(components, entry.link) if target else None
         found = exists(opened[0], target) if opened is not None else None
-        if opened is None or found is None or _is_whiteout(found):
+        if opened is None or found is None or is_whiteout(found):
             raise ImageContentError(
                 f"{shown(entry.name)}: a hard link to {shown(entry.link)}, which is not in the "
                 "same layer"
@@ -235,11 +241,11 @@ class LayerTree:
         target_path = place + b"/" + target if place else target
         if target_path == path:
             return
+        if target_path.startswith(path + b"/"):
+            raise ImageContentError(f"{shown(entry.name)}: a hard link to what it replaces")
         self._make_way(parent, name, path)
         try:
             os.link(target, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
-        except FileNotFoundError:  # it was below what it replaces
-            raise ImageContentError(f"{shown(entry.name)}: a hard link to itself") from None
         except OSError as error:
             if error.errno != errno.EMLINK:
                 raise
@@ -258,7 +264,7 @@ class LayerTree:
             os.chown(name, *_ids(entry), dir_fd=parent, follow_symlinks=False)
         # Nobody else can replace it by a link meanwhile: the tree is this user's alone.
         os.chmod(name, mode, dir_fd=parent)
-        os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=parent, follow_symlinks=False)
+        set_time(parent, name, entry)
         self._note(Kind.FIFO, path, entry, mode, b"")
 
     def _leave_out_device(
@@ -329,26 +335,6 @@ class LayerTree:
         self._record(Record(kind, path, mode, uid, gid, entry.size, entry.mtime, check))
 
 
-def make_whiteout(parent: int, name: bytes) -> None:
-    """Make the mark of overlayfs for a deleted entry.
-
-    Raises:
-        OSError: The kernel or the file system refuses it.
-    """
-    try:
-        os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=parent)
-    except PermissionError as error:
-        raise PermissionError(
-            error.errno,
-            "an image deletes files of its lower layers, and this kernel lets only root mark that "
-            "(others since Linux 5.8)",
-        ) from error
-
-
-def _is_whiteout(found: os.stat_result) -> bool:
-    return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
-
-
 def _is_full(fd: int) -> bool:
     found = os.fstatvfs(fd)
     return found.f_bavail * found.f_frsize < 1 << 20 or found.f_favail < 16
@@ -360,32 +346,3 @@ def _ids(entry: Entry) -> tuple[int, int]:
             f"{shown(entry.name)}: an owner {entry.uid}:{entry.gid}; IDs end at {_MAX_ID}"
         )
     return entry.uid, entry.gid
-
-
-def _write(fd: int, entry: Entry, archive: Archive) -> int:
-    """Write a file; return the checksum of its content, holes included."""
-    from isal.isal_zlib import crc32
-
-    checksum = 0
-    if entry.parts is None:
-        for view in archive.content(entry.stored):
-            checksum = crc32(view, checksum)
-            _write_all(fd, view)
-        return checksum
-    os.ftruncate(fd, entry.size)
-    end = 0
-    for offset, length in (*entry.parts, (entry.size, 0)):
-        for start in range(end, offset, len(_ZEROS)):
-            checksum = crc32(_ZEROS[: offset - start], checksum)
-        os.lseek(fd, offset, os.SEEK_SET)
-        for view in archive.content(length):
-            checksum = crc32(view, checksum)
-            _write_all(fd, view)
-        end = offset + length
-    return checksum
-
-
-def _write_all(fd: int, view: memoryview) -> None:
-    written = os.write(fd, view)
-    while written < len(view):
-        written += os.write(fd, view[written:])

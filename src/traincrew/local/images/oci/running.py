@@ -1,0 +1,50 @@
+"""A stored image as what containers are started from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.local.images.environment import Environment, ImageRoot
+from traincrew.local.images.oci.files import read_file
+
+if TYPE_CHECKING:
+    from traincrew.local.images.oci.model import StoredImage
+    from traincrew.local.images.reference import ImageReference
+
+__all__ = ["environment_of"]
+
+_MAX_ACCOUNTS = 1024 * 1024
+"""Bytes of `/etc/passwd` and of `/etc/group` that are read."""
+
+
+def environment_of(reference: ImageReference, image: StoredImage) -> Environment:
+    """Return what a container needs of an image.
+
+    Args:
+        reference: By which the container names it.
+        image: The image.
+    """
+    config = image.config
+    identity = f"{reference.repository}@{image.digest}" if image.digest else image.id
+    return Environment(
+        name=reference.familiar_name,
+        variables=config.variables,
+        working_directory=config.working_directory,
+        command=list(config.entrypoint),
+        arguments=list(config.arguments),
+        root=ImageRoot(
+            id=identity,
+            layers=image.layers,
+            size=image.size,
+            user=config.user,
+            passwd=_text(image, "/etc/passwd"),
+            group=_text(image, "/etc/group"),
+            volumes=config.volumes,
+            stop_signal=config.stop_signal,
+        ),
+    )
+
+
+def _text(image: StoredImage, path: str) -> str:
+    content = read_file(image.layers, path, _MAX_ACCOUNTS)
+    return (content or b"").decode("utf-8", "surrogateescape")

@@ -1,0 +1,148 @@
+"""Container images for pods: those that are stored, and pulls of others from their registries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from traincrew.local.images.errors import ImagePullError
+from traincrew.local.images.oci.running import environment_of
+from traincrew.local.images.uv import Notice
+
+if TYPE_CHECKING:
+    from traincrew.local.images.environment import Environment
+    from traincrew.local.images.oci.model import LayerStore, StoredImage
+    from traincrew.local.images.oci.registry import Progress, PullSecret
+    from traincrew.local.images.reference import ImageReference
+    from traincrew.local.images.sources import Source
+
+__all__ = ["ContainerPulls", "PullRequest"]
+
+Report = Callable[[str], None]
+
+_STEP_SECONDS = 2.0
+"""Between two lines about a pull."""
+
+
+class PullRequest(Struct, frozen=True, kw_only=True):
+    """How a container wants its image.
+
+    Attributes:
+        always: Ask the registry for the image that the name has now (`imagePullPolicy: Always`).
+        source: Where it may come from; None for the store's own setting.
+        secrets: Credentials of the pod.
+    """
+
+    always: bool = False
+    source: Source | None = None
+    secrets: tuple[PullSecret, ...] = ()
+
+
+class StaleNotice(Notice):
+    """A stored image is used without asking the registry for a newer one."""
+
+    __slots__ = ()
+    reason = "ImageNotRenewed"
+
+
+class ContainerPulls:
+    """Container images as what containers are started from.
+
+    Args:
+        store: Keeps the images.
+    """
+
+    def __init__(self, store: LayerStore) -> None:
+        self._store = store
+        self._pulling: dict[str, asyncio.Lock] = {}
+
+    def stored(self, reference: ImageReference) -> StoredImage | None:
+        """Return an image that is on this machine."""
+        return self._store.find(str(reference))
+
+    async def pull(
+        self, image: str, reference: ImageReference, request: PullRequest, report: Report
+    ) -> Environment:
+        """Return an image; fetch it first if it is not there, or is to be asked for.
+
+        Where the registry does not answer, an image that is stored is used, with a `StaleNotice`.
+
+        Args:
+            image: As the container names it.
+            reference: The same, in full.
+            request: What the container wants.
+            report: Receives lines for users.
+
+        Raises:
+            ImagePullError: It cannot be had.
+        """
+        lock = self._pulling.setdefault(str(reference), asyncio.Lock())
+        async with lock:  # what one pod has pulled is there for the others
+            stored = await asyncio.to_thread(self.stored, reference)
+            if stored is None:
+                stored = await self._fetch(reference, request, report)
+            elif request.always and stored.digest:
+                stored = await self._renewed(image, reference, stored, request, report)
+        return await asyncio.to_thread(environment_of, reference, stored)
+
+    async def _renewed(
+        self,
+        image: str,
+        reference: ImageReference,
+        stored: StoredImage,
+        request: PullRequest,
+        report: Report,
+    ) -> StoredImage:
+        from traincrew.local.images.oci.registry import load_settings, resolve, user_keyring
+
+        try:
+            keyring = user_keyring(request.secrets)
+            digest = await resolve(reference, credentials=keyring, settings=load_settings())
+            if digest == stored.digest:
+                return stored
+            return await self._fetch(reference, request, report)
+        except (ImagePullError, ValueError) as error:
+            why = str(error).removeprefix(f'image "{image}": ')
+            report(
+                StaleNotice(f"the stored image is used, because the registry was not asked: {why}")
+            )
+            return stored
+
+    async def _fetch(
+        self, reference: ImageReference, request: PullRequest, report: Report
+    ) -> StoredImage:
+        # Imported when an image is pulled: HTTP and credentials are not needed to run one.
+        from traincrew.local.images.oci.registry import load_settings, pull, user_keyring
+
+        try:
+            settings = load_settings()
+        except ValueError as error:
+            raise ImagePullError("ErrImagePull", str(error)) from error
+        lines = _Lines(report)
+        keyring = user_keyring(request.secrets)
+        return await pull(
+            reference, self._store, credentials=keyring, settings=settings, progress=lines.update
+        )
+
+
+class _Lines:
+    """The progress of a pull as lines, not more than one in two seconds."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._next = 0.0
+
+    def update(self, progress: Progress) -> None:
+        """Report how far the pull is, unless that was just said."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next:
+            return
+        self._next = now + _STEP_SECONDS
+        done = sum(layer.phase == "done" for layer in progress.layers)
+        fetched, total = progress.fetched / 1e6, progress.total / 1e6
+        self._report(
+            f"{fetched:.0f} of {total:.0f} MB, {done} of {len(progress.layers)} layers unpacked"
+        )
