@@ -22,7 +22,7 @@ from local.images.support import (
     refused,
     until,
 )
-from traincrew.local.images import CatalogError, ImagePullError, ImageStore
+from traincrew.local.images import CatalogError, ImagePullError, ImageStore, Source
 from traincrew.local.images.trees import MARKER
 
 
@@ -93,7 +93,7 @@ async def test_an_interpreter_by_its_path(tmp_path: Path, catalog: Catalog) -> N
 
 async def test_unknown_and_malformed_images(tmp_path: Path, catalog: Catalog) -> None:
     own = catalog("environments: []")
-    store = ImageStore(tmp_path / "cache", [own])
+    store = ImageStore(tmp_path / "cache", [own], source=Source.ENVIRONMENT)
     assert not store.is_present("nginx:1.27")
     unknown = await refused(store, "nginx:1.27")
     assert unknown.reason == "ErrImagePull"
@@ -106,7 +106,7 @@ async def test_unknown_and_malformed_images(tmp_path: Path, catalog: Catalog) ->
 
 async def test_a_changed_catalog_is_reloaded(tmp_path: Path, catalog: Catalog) -> None:
     own = catalog("environments: []")
-    store = ImageStore(tmp_path / "cache", [own])
+    store = ImageStore(tmp_path / "cache", [own], source=Source.ENVIRONMENT)
     await refused(store, "me/late")
     catalog("environments: [{name: late, images: [me/late], python: current}]")
     assert (await store.pull("me/late", nothing)).name == "late"

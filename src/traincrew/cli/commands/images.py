@@ -1,4 +1,4 @@
-"""`traincrew images`: the environments that image names stand for."""
+"""`traincrew images`: what image names stand for, environments or container images."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from traincrew.cli.errors import BadInput, CommandFailed
 if TYPE_CHECKING:
     from traincrew.local.images import EnvironmentStatus, ImageStore
     from traincrew.local.images.manifest import Damage
+    from traincrew.local.images.oci.model import StoredImage
+    from traincrew.local.images.oci.store import ContainerImages
 
 _SHOWN = 20
 """Differences of an environment that `verify` lists."""
@@ -53,18 +55,19 @@ def _complete_image(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 @click.group("images")
 def images_command() -> None:
-    """List, prepare, verify and remove the environments of images.
+    """List, prepare, verify and remove what images stand for.
 
-    Pods are processes here, so an image name stands for an environment on this machine. It is
-    built when a pod first needs it, or now by `pull`.
+    An image name stands for an environment on this machine, which is built when a pod first needs
+    it, or now by `pull`; or for a container image, from a registry or imported from an archive.
     """
 
 
 @images_command.command("list")
 @_catalogs
 def list_images(catalogs: tuple[Path, ...]) -> None:
-    """List the environments, and whether they are built."""
+    """List the environments, whether they are built, and the container images that are stored."""
     from traincrew.cli.display.rows import aligned
+    from traincrew.cli.images.stored import table
 
     store = _store(catalogs)
     rows = [("ENVIRONMENT", "PYTHON", "READY", "IMAGES")]
@@ -72,6 +75,8 @@ def list_images(catalogs: tuple[Path, ...]) -> None:
         ready = "yes" if status.is_ready else "on demand" if status.path else "missing"
         rows.append((status.name, status.python or "-", ready, ", ".join(status.images) or "-"))
     click.echo("\n".join(aligned(rows)))
+    if stored := table(store.containers.images()):
+        click.echo(f"\n{stored}")
     click.echo(f"\nBuilt environments are in {store.cache}", err=True)
 
 
@@ -199,11 +204,73 @@ def unmap_images(image: str) -> None:
     click.echo(f"{image}: not mapped any more")
 
 
+def _complete_stored(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of container images that are stored, in the shell."""
+    from traincrew.cli.images.stored import familiar
+
+    names = {familiar(name) for image in _containers().images() for name in image.names}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _containers() -> ContainerImages:
+    from traincrew.local.directories import default_cache
+    from traincrew.local.images.oci.store import ContainerImages
+
+    return ContainerImages(default_cache() / "container-images")
+
+
+@images_command.command("import")
+@click.argument("archive", default="-", type=click.Path(path_type=str), metavar="[FILE]")
+@click.option("--name", "names", multiple=True, metavar="IMAGE",
+              help="A further name for the image; may be repeated.")  # fmt: skip
+def import_image(archive: str, names: tuple[str, ...]) -> None:
+    """Import the container images of an archive, so that pods can run them.
+
+    FILE is what `docker save` or `podman save` writes, or an OCI layout: an archive, compressed by
+    gzip or zstd or not, or a directory. Without it, or with -, standard input is read.
+
+    \b
+      docker save me/train:7 | traincrew images import
+    """  # noqa: D301 - click's mark for text it must not wrap
+    from traincrew.cli.display.text import byte_size, plain
+    from traincrew.cli.images.importing import import_archive
+    from traincrew.cli.images.stored import familiar, short_id
+
+    for image in import_archive(_containers(), archive, names):
+        shown = ", ".join(plain(familiar(name)) for name in image.names) or short_id(image)
+        click.echo(f"{shown}: image {short_id(image)} ({byte_size(image.size)}) is ready")
+        for one in image.left_out:
+            click.echo(f"{shown}: left out: {one}", err=True)
+
+
+@images_command.command("inspect")
+@click.argument("image", shell_complete=_complete_stored)
+def inspect_image(image: str) -> None:
+    """Print what is known of a container image that is stored, as JSON."""
+    from traincrew.cli.images.stored import described, existing
+
+    click.echo(described(existing(_containers(), image)))
+
+
+@images_command.command("remove")
+@click.argument("image", nargs=-1, required=True, shell_complete=_complete_stored)
+def remove_images(image: tuple[str, ...]) -> None:
+    """Remove container images, by their names or IDs.
+
+    Layers that other images have stay. An image that a container uses is not removed.
+    """
+    from traincrew.cli.images.stored import remove
+
+    for name in image:
+        click.echo(remove(_containers(), name))
+
+
 @images_command.command("prune")
 @click.option("--all", "everything", is_flag=True, help="Also those that are still in a catalog.")
 @_catalogs
 def prune_images(everything: bool, catalogs: tuple[Path, ...]) -> None:
-    """Remove built environments that no catalog names any more."""
+    """Remove built environments that no catalog names, and container images without a name."""
+    from traincrew.cli.images.stored import prune as prune_stored
     from traincrew.local.images import BuildError
 
     store = _store(catalogs)
@@ -220,7 +287,7 @@ def prune_images(everything: bool, catalogs: tuple[Path, ...]) -> None:
         asyncio.run(prune())
     except BuildError as error:
         raise CommandFailed(str(error)) from error
-    if not paths:
+    if not prune_stored(store.containers, click.echo) and not paths:
         click.echo("nothing to remove")
 
 
@@ -238,15 +305,22 @@ def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str)
 @click.option("--repair", is_flag=True, help="Build damaged environments anew.")
 @_catalogs
 def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) -> None:
-    """Compare every file of built environments, or of one, with what was built.
+    """Compare every file of environments and container images, or of one, with what was built.
 
-    Exit code 1 if one is damaged and stays so. Pods that run keep the damaged one after a repair;
-    `prune` removes it.
+    Exit code 1 if one is damaged and stays so. Pods that run keep a damaged environment after a
+    repair; `prune` removes it. Of a container image, a repair removes what is damaged; the next
+    pull fetches it.
     """
+    from traincrew.cli.images.stored import find
     from traincrew.local.images import BuildError
     from traincrew.local.images.interpreters import InterpreterNotFoundError
 
     store = _store(catalogs)
+    if name is not None and all(status.name != name for status in store.environments()):
+        image = find(store.containers, name)
+        if image is not None:
+            _verify_stored(store, [image], repair=repair)
+            return
     failed = 0
     for tree, sharing in _built(store, name).items():
         what = ", ".join(status.name for status in sharing)
@@ -265,6 +339,8 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
         except (BuildError, InterpreterNotFoundError) as error:
             click.echo(f"{what}: {error}", err=True)
         failed += 1
+    if name is None:
+        _verify_stored(store, store.containers.images(), repair=repair, also=failed)
     if failed and not repair:
         raise CommandFailed(
             f"{failed} environment(s) not as they were built: the next pull builds them anew, and "
@@ -272,6 +348,19 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
         )
     if failed:
         raise CommandFailed(f"{failed} environment(s) could not be repaired")
+
+
+def _verify_stored(
+    store: ImageStore, images: list[StoredImage], *, repair: bool, also: int = 0
+) -> None:
+    from traincrew.cli.images.stored import verify
+
+    damaged = verify(store.containers, images, repair=repair, show=_show, say=click.echo)
+    if damaged and not also:
+        raise CommandFailed(
+            f"{damaged} container image(s) not as they were unpacked"
+            + ("" if repair else ": `traincrew images verify --repair` removes what is damaged")
+        )
 
 
 def _built(store: ImageStore, name: str | None) -> dict[Path, list[EnvironmentStatus]]:

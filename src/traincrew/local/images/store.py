@@ -368,9 +368,8 @@ def _no_environment(image: str) -> str:
 
 
 def _mapping(image: str) -> str:
-    return (
-        f"traincrew images map {shlex.quote(image)} --python 3.11 --requirements requirements.txt"
-    )
+    options = "--python 3.11 --requirements requirements.txt"
+    return f"traincrew images map {shlex.quote(image)} {options}"
 
 
 def neither(image: str, error: ImagePullError) -> ImagePullError:
@@ -378,7 +377,10 @@ def neither(image: str, error: ImagePullError) -> ImagePullError:
     if error.permanent:
         why = f"{error.message}; or define an environment for it: {_mapping(image)}"
     else:
-        why = f'image "{image}": {_no_environment(image)}; as a container image: {error.message}'
+        why = (
+            f'image "{image}": no environment is defined for it, and {error.message}; define one:'
+            f" {_mapping(image)}"
+        )
     return ImagePullError(error.reason, why, permanent=error.permanent)
 
 
