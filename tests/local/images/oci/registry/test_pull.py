@@ -94,6 +94,12 @@ async def test_the_digest_is_resolved_without_a_manifest(registry: Registry) -> 
     registry.hook = silent
     assert await resolve(reference, **options) == found  # type: ignore[arg-type]
 
+    async def without(request: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=405) if request.method == "HEAD" else None
+
+    registry.hook = without
+    assert await resolve(reference, **options) == found  # type: ignore[arg-type]
+
 
 async def test_the_platform_is_chosen_from_an_index(registry: Registry, puller: Puller) -> None:
     arm = registry.add("arm", b"arm", architecture="arm64")
@@ -433,6 +439,31 @@ async def test_a_mirror_that_fails_midway_is_left(registry: Registry, puller: Pu
         puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
         await puller(f"{registry.host}/train:1")
         assert set(puller.store.layers.values()) == {b"one", b"two"}
+
+
+async def test_a_mirror_with_other_bytes_is_left(registry: Registry, puller: Puller) -> None:
+    mirror = Registry()
+    async with serving(mirror) as host:
+        for one in (mirror, registry):
+            one.add("1", b"one", b"two")
+        mirror.blobs[digest(b"one")] = b"eno"
+        puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
+        await puller(f"{registry.host}/train:1")
+        assert set(puller.store.layers.values()) == {b"one", b"two"}
+
+
+async def test_a_mirror_is_asked_once_for_a_manifest(registry: Registry, puller: Puller) -> None:
+    mirror = Registry()
+    async with serving(mirror) as host:
+
+        async def failing(_request: web.Request) -> web.StreamResponse:
+            return refused(503, "UNAVAILABLE", "later")
+
+        mirror.hook = failing
+        registry.add("1", b"one")
+        puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
+        await puller(f"{registry.host}/train:1")
+        assert mirror.paths().count("train/manifests/1") == 1
 
 
 async def test_mirrors_are_named_when_all_fail(registry: Registry, puller: Puller) -> None:

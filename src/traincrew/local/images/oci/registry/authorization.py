@@ -151,11 +151,10 @@ class Authorization:
                 "refused",
                 f"the registry wants credentials sent to {origin(realm)}, which is not encrypted",
             )
-        asked = {
-            "service": challenge.parameters.get("service", ""),
-            # What a registry names after a refusal may be less than a pull needs.
-            "scope": f"repository:{self._repository}:pull",
-        }
+        # What a registry names may be less than a pull needs, or another name for the repository.
+        wanted = f"repository:{self._repository}:pull"
+        scopes = dict.fromkeys([wanted, *challenge.parameters.get("scope", "").split()])
+        asked = {"service": challenge.parameters.get("service", "")}
         asked = {key: value for key, value in asked.items() if value}
         credential = self.credential
         authorization = body = None
@@ -163,6 +162,7 @@ class Authorization:
         if credential is not None and credential.identity_token:
             body = {
                 **asked,
+                "scope": " ".join(scopes),
                 "grant_type": "refresh_token",
                 "refresh_token": credential.identity_token,
                 "client_id": _CLIENT,
@@ -171,7 +171,8 @@ class Authorization:
             if credential is not None:
                 authorization = _basic(credential)
                 asked["account"] = credential.user
-            url = f"{realm}{'&' if parts.query else '?'}{urlencode(asked)}"
+            query = urlencode([*asked.items(), *(("scope", scope) for scope in scopes)])
+            url = f"{realm}{'&' if parts.query else '?'}{query}"
         method = "POST" if body is not None else "GET"
         async with self._connection.send(
             method, url, authorization=authorization, body=body
