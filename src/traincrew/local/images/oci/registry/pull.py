@@ -14,7 +14,6 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.documents import Manifest, ManifestSearch
 from traincrew.local.images.oci.platforms import platform_of
-from traincrew.local.images.oci.registry.client import Document, Repository
 from traincrew.local.images.oci.registry.connection import Connection, Patience
 from traincrew.local.images.oci.registry.failures import RegistryError
 from traincrew.local.images.oci.registry.progress import Progress, Report, Transfer
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from traincrew.local.images.oci.model import Descriptor, LayerStore, StoredImage
+    from traincrew.local.images.oci.registry.client import Document, Repository
     from traincrew.local.images.oci.registry.credentials import Keyring
     from traincrew.local.images.oci.registry.progress import Phase
     from traincrew.local.images.oci.registry.settings import RegistrySettings
