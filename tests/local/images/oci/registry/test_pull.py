@@ -308,6 +308,38 @@ async def test_a_silent_registry_is_given_up(registry: Registry, puller: Puller)
     assert not failure.value.permanent
 
 
+async def test_a_manifest_that_drips_is_given_up(registry: Registry, puller: Puller) -> None:
+    """Each byte comes in time, and the whole never."""
+    puller.patience = Patience(idle=5, document=0.2, attempts=1)
+
+    async def dripping(request: web.Request) -> web.StreamResponse | None:
+        if "/manifests/" not in request.path:
+            return None
+        response = web.StreamResponse(headers={"Content-Type": MANIFEST})
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.01)
+
+    registry.hook = dripping
+    with pytest.raises(ImagePullError, match=r"no answer from .* in time"):
+        await puller(f"{registry.host}/train:1")
+
+
+async def test_a_registry_is_waited_for_as_it_asks(registry: Registry, puller: Puller) -> None:
+    registry.add("1", b"one")
+    began = asyncio.get_running_loop().time()
+
+    async def busy(request: web.Request) -> web.StreamResponse | None:
+        if registry.paths().count("train/manifests/1") == 1 and "/manifests/" in request.path:
+            return refused(429, "TOOMANYREQUESTS", "wait", {"Retry-After": "1"})
+        return None
+
+    registry.hook = busy
+    await puller(f"{registry.host}/train:1")
+    assert asyncio.get_running_loop().time() - began >= 1
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_failures_of_a_moment_are_tried_again(
     registry: Registry, puller: Puller, status: int
