@@ -359,7 +359,8 @@ async def test_failures_of_a_moment_are_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(429, "wait, or log in"), (503, "answered 503: toomany")]
+    ("status", "said"),
+    [(429, "wait, or log in"), (503, "answered 503 Service Unavailable: toomany")],
 )
 async def test_failures_that_stay_are_told(
     registry: Registry, puller: Puller, status: int, said: str

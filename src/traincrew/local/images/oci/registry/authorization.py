@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64encode
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -212,7 +213,7 @@ async def refusal(answer: Answer, who: str, *, wrong: bool = False) -> RegistryE
     """
     status = answer.status
     said = await answer.explained()
-    text = f"{who} ({answer.host}) answered {status}" + (f": {said}" if said else "")
+    text = f"{who} ({answer.host}) answered {_named(status)}" + (f": {said}" if said else "")
     if status == 401 or (status == 400 and wrong):
         return RegistryError("unauthorized", text, expired="expired" in said.lower())
     if status == 403:
@@ -224,6 +225,14 @@ async def refusal(answer: Answer, who: str, *, wrong: bool = False) -> RegistryE
     if status >= 500:
         return RegistryError("failing", text, retry_after=_retry_after(answer))
     return RegistryError("refused", text)
+
+
+def _named(status: int) -> str:
+    """Return a status with its name, by which `traincrew why` knows it."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 def _retry_after(answer: Answer) -> float | None:
