@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -195,3 +196,54 @@ def _forget(user: User) -> None:
     for image in store.images():
         store.remove(image)
     assert store.images() == []
+
+
+def test_a_pull_that_is_interrupted_ends_at_once_and_goes_on(tmp_path: Path, user: User) -> None:
+    contents = {f"d/{number}": random.Random(number).randbytes(8 << 20) for number in range(6)}
+    with serving(tmp_path) as server:
+        server.push("train", "7", [Layer({name: data}) for name, data in contents.items()])
+        image = f"{server.host}/train:7"
+        process = user.start(image)
+        assert process.stderr is not None
+        process.stderr.readline()  # it knows the layers
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+        assert time.monotonic() - began < 5
+        assert process.returncode in {0, 130}
+        assert "Traceback" not in errors
+        assert user.pull(image)[0] == 0
+        assert user.files(image) == contents
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small file system")
+@pytest.mark.parametrize(
+    "room", [pytest.param(4, id="fetching"), pytest.param(280, id="unpacking")]
+)
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, user: User, room: int) -> None:
+    """Images leave 256 MiB free, and more where other programs fill the disk meanwhile."""
+    contents = {f"d/{number}": random.Random(number).randbytes(12 << 20) for number in range(4)}
+    cache = user.home / "cache"
+    cache.mkdir()
+    options = "size=400m,mode=0700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(cache)], check=True)
+    try:
+        with serving(tmp_path) as server:
+            server.push("train", "7", [Layer({name: data}) for name, data in contents.items()])
+            server.push("small", "7", [Layer({"one": b"1"})])
+            image, small = f"{server.host}/train:7", f"{server.host}/small:7"
+            code, output = user.pull(small)
+            assert code == 0, output
+            (cache / "other").write_bytes(bytes((399 - room) << 20))
+            code, output = user.pull(image)
+            assert code == 1
+            assert "No space left on device" in output
+            assert "free some disk space" in output
+            assert "Traceback" not in output
+            assert user.files(small) == {"one": b"1"}
+            (cache / "other").unlink()
+            code, output = user.pull(image)
+            assert code == 0, output
+            assert user.files(image) == contents
+    finally:
+        subprocess.run(["umount", str(cache)], check=True)

@@ -20,9 +20,6 @@ CATALOG = """environments:
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("TRAINCREW_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    # What has no environment is asked for in its registry, which nobody reaches here.
-    for name in ("http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
     catalog = tmp_path / "config" / "traincrew" / "environments.yaml"
     catalog.parent.mkdir(parents=True)
     catalog.write_text(CATALOG)

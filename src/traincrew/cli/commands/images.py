@@ -86,27 +86,30 @@ def list_images(catalogs: tuple[Path, ...]) -> None:
     "--from",
     "source",
     type=click.Choice(["environment", "registry"]),
-    help="Build its environment, or pull the container image.  [default: the environment if there "
-    "is one]",
+    help="Build its environment, or pull the container image.  [default: what pods use]",
 )
 @_catalogs
 def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path, ...]) -> None:
     """Build the environments of images now, or pull container images.
 
     An image without an environment is pulled from its registry, with the credentials of Docker and
-    podman.
+    podman; so is one that was pulled before, unless a catalog of yours has it.
     """
     from traincrew.cli.images.pulling import pull_container_image
-    from traincrew.local.images import ImagePullError
+    from traincrew.local.images import ImagePullError, Source
+    from traincrew.local.images.reference import parse_reference
+    from traincrew.local.images.sources import Choice
 
     store = _store(catalogs)
+    allowed = {"environment": Source.ENVIRONMENT, "registry": Source.IMAGE, None: Source.AUTO}
 
     async def pull() -> None:
         for name in image:
-            if source == "environment" or (source is None and store.is_known(name)):
-                await _build(store, name)
+            choice = store.choose(name, parse_reference(name), allowed[source])
+            if isinstance(choice, Choice):
+                await pull_container_image(name, store.containers, either=source is None)
             else:
-                await pull_container_image(name, store.cache, alone=source is None)
+                await _build(store, name)
 
     try:
         asyncio.run(pull())

@@ -18,28 +18,22 @@ from traincrew.cli.images.bars import Bars, lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from traincrew.local.images.oci.model import LayerStore, StoredImage
     from traincrew.local.images.oci.registry import Progress
 
-__all__ = ["images_directory", "pull_container_image"]
+__all__ = ["pull_container_image"]
 
 _DRAW_SECONDS = 0.1
 
 
-def images_directory(cache: Path) -> Path:
-    """Return the directory of container images in the cache."""
-    return cache / "container-images"
-
-
-async def pull_container_image(name: str, cache: Path, *, alone: bool = True) -> None:
+async def pull_container_image(name: str, store: LayerStore, *, either: bool = True) -> None:
     """Pull an image with the credentials of this user; show how far it is, and the result.
 
     Args:
         name: As the user wrote it.
-        cache: Of this user.
-        alone: Whether an environment would do as well.
+        store: Where to.
+        either: Whether an environment would do as well.
 
     Raises:
         ImagePullError: It cannot be had, or has no valid name.
@@ -47,12 +41,11 @@ async def pull_container_image(name: str, cache: Path, *, alone: bool = True) ->
     """
     from traincrew.local.images import ImagePullError
     from traincrew.local.images.errors import without_environment
-    from traincrew.local.images.oci.store import ContainerImages
 
     try:
-        stored, changed = await _pulled(name, ContainerImages(images_directory(cache)))
+        stored, changed = await _pulled(name, store)
     except ImagePullError as error:
-        if not alone or error.reason != "ErrImagePull":
+        if not either or error.reason != "ErrImagePull":
             raise
         raise without_environment(name, error) from error
     how = "is ready" if changed else "is up to date"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traincrew.local.images import sources
 from traincrew.local.images.builder import build, environment_path, remove
 from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
 from traincrew.local.images.checks import (
@@ -32,7 +33,7 @@ from traincrew.local.images.programs import Programs
 from traincrew.local.images.pulls import ContainerPulls, PullRequest
 from traincrew.local.images.reference import ImageReference, parse_reference
 from traincrew.local.images.sharedbuilds import SharedBuild
-from traincrew.local.images.sources import Choice, Source, choose
+from traincrew.local.images.sources import Choice, Source
 from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
 
 if TYPE_CHECKING:
@@ -78,21 +79,12 @@ class ImageStore:
     def is_present(self, image: str, source: Source | None = None) -> bool:
         """Return whether `pull` would have nothing to build or to fetch, as far as known here."""
         try:
-            definition = self._choose(image, parse_reference(image), source)
+            definition = self.choose(image, parse_reference(image), source)
         except ImagePullError:
             return False
         if isinstance(definition, Definition):
             return not definition.is_built or self._tree(definition) is not None
         return definition is Choice.STORED
-
-    def is_known(self, image: str) -> bool:
-        """Return whether a catalog has an environment for `image`.
-
-        Raises:
-            ImagePullError: The name is malformed, or a catalog has become invalid.
-        """
-        reference = parse_reference(image)
-        return self._current_catalog(image).find(reference) is not None
 
     def check(self, image: str, source: Source | None = None) -> None:
         """Check that `image` stands for what is here, or could be built or fetched.
@@ -101,7 +93,7 @@ class ImageStore:
             ImagePullError: The name is malformed or unknown, a file or program of the environment
                 does not exist, or the cache cannot be written; the message names a fix.
         """
-        definition = self._choose(image, parse_reference(image), source)
+        definition = self.choose(image, parse_reference(image), source)
         if not isinstance(definition, Definition):
             return
         try:
@@ -126,7 +118,7 @@ class ImageStore:
                 the image cannot be fetched.
         """
         reference = parse_reference(image)
-        definition = self._choose(image, reference, request.source)
+        definition = self.choose(image, reference, request.source)
         if not isinstance(definition, Definition):
             try:
                 return await self._pulls.pull(image, reference, request, progress)
@@ -223,17 +215,17 @@ class ImageStore:
 
     # -- catalogs -----------------------------------------------------------------------------
 
-    def _choose(
+    def choose(
         self, image: str, reference: ImageReference, source: Source | None
     ) -> Definition | Choice:
-        """Return the environment that a name stands for, or that a container image is meant."""
+        """Return the environment that a name stands for, or which container image is meant."""
         source = self.source if source is None else source
         definition = self._current_catalog(image).find(reference)
         known, shipped = definition is not None, definition is not None and definition.shipped
         # Looked for on the disk only where it may matter.
         relevant = source is Source.IMAGE or (source is Source.AUTO and (shipped or not known))
         stored = relevant and self._pulls.stored(reference) is not None
-        choice = choose(source, own=known and not shipped, stored=stored, shipped=shipped)
+        choice = sources.choose(source, own=known and not shipped, stored=stored, shipped=shipped)
         if choice is None:
             raise ImagePullError("ErrImagePull", f'image "{image}": {no_environment(image)}')
         if choice is Choice.ENVIRONMENT and definition is not None:

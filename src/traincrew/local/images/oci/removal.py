@@ -37,12 +37,13 @@ def remove_image(places: Places, image: StoredImage) -> None:
     with places.lock("names"):
         with _unused(places, image):
             away = places.take_away(places.image(image.id))
+        if away is not None:
+            # First, so that there is room for the names on a full disk.
+            remove_tree(away)
         names = places.names()
         left = {name: owner for name, owner in names.items() if owner != image.id}
         if left != names:
             places.write_names(left)
-    if away is not None:
-        remove_tree(away)
 
 
 def remove_unused_layers(places: Places, platform: Platform) -> list[str]:

@@ -150,6 +150,8 @@ class ContainerImages:
                     blob.unlink(missing_ok=True)
                     raise
                 write_new(made / "layer.json", msgspec.json.encode(record))
+                # Before the layer is there: nobody would look for the blob again.
+                blob.unlink(missing_ok=True)
                 with self._places.lock("content", shared=True):
                     self._pins.add(diff_id)
                     self._places.complete(made, self._places.layer(diff_id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import threading
@@ -242,6 +243,35 @@ def serving_in_thread(registry: Registry) -> Iterator[str]:
         loop.call_soon_threadsafe(ended.set)
         thread.join()
         loop.close()
+
+
+@asynccontextmanager
+async def tunnelling(log: list[str]) -> AsyncIterator[str]:
+    """Serve a proxy for TLS, which leads everybody to the loopback port they ask for.
+
+    Args:
+        log: Gets the head of each request.
+    """
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        log.append(head)
+        port = int(head.split()[1].rpartition(":")[2])
+        there = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
 
 
 class Store:
