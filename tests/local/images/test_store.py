@@ -350,7 +350,8 @@ async def test_uv_ends_with_a_killed_builder_and_the_next_one_starts_over(
     own = catalog(BUILT)
     script = (
         "import asyncio, signal, sys; from pathlib import Path\n"
-        "from traincrew.local.images import ImageStore\nfrom traincrew.local.images.installation import uv\n"
+        "from traincrew.local.images import ImageStore\n"
+        "from traincrew.local.images.installation import uv\n"
         f"signal.signal(signal.SIGHUP, signal.{hang_up})\n"
         "uv.find_uv = lambda: sys.argv[3]\n"
         "store = ImageStore(Path(sys.argv[1]), [Path(sys.argv[2])])\n"
