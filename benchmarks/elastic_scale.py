@@ -33,7 +33,7 @@ from traincrew.cli.cluster.options import Options
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import PODS
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 from traincrew.local.images import ImageStore
 from traincrew.operator.app import run_operator
 from traincrew.operator.options import OperatorOptions

@@ -33,7 +33,7 @@ from benchmarks._kinds import MPI_CLUSTERS
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import PODS
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 from traincrew.local.images import ImageStore
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 from traincrew.local.images import ImageStore
 
 ROOT = Path(__file__).resolve().parents[1]

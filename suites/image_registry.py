@@ -43,6 +43,12 @@ def pull_secret(name: str) -> dict[str, Any]:
     }
 
 
+def password_file(directory: Path) -> dict[str, Any]:
+    """Return the ``auth`` of a registry that `USER` may read and write; write its file."""
+    (directory / "htpasswd").write_text(f"{USER}:{_BCRYPT}\n")
+    return {"htpasswd": {"realm": "test", "path": str(directory / "htpasswd")}}
+
+
 @contextmanager
 def serving(cluster: RealCluster, directory: Path, image: str, name: str) -> Iterator[str]:
     """Serve an image that the nodes have; yield its full name, which only a password opens.
@@ -54,13 +60,12 @@ def serving(cluster: RealCluster, directory: Path, image: str, name: str) -> Ite
         name: Its name in the registry.
     """
     assert PROGRAM is not None
-    (directory / "htpasswd").write_text(f"{USER}:{_BCRYPT}\n")
     configuration = {
         "version": 0.1,
         "log": {"level": "error"},
         "storage": {"filesystem": {"rootdirectory": str(directory / "storage")}},
         "http": {"addr": HOST},
-        "auth": {"htpasswd": {"realm": "test", "path": str(directory / "htpasswd")}},
+        "auth": password_file(directory),
     }
     (directory / "registry.json").write_text(json.dumps(configuration))
     full = f"{HOST}/{name}"

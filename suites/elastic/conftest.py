@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from suites.elastic.jobs import IMAGE, User
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 CATALOG = Path(__file__).with_name("environments.yaml")
 

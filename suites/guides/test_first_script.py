@@ -71,4 +71,5 @@ def test_the_three_steps(tree: Tree) -> None:
     assert "ElasticJob first: Failed" in failed
     assert "not mapped any more" in tree.traincrew("images", "unmap", "me/train")
     unknown = refused(tree, "run", "job.yaml")
-    assert "no environment is defined for it; define one: traincrew images map me/train" in unknown
+    assert "no environment is defined for it" in unknown
+    assert "define one: traincrew images map me/train" in unknown

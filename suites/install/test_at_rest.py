@@ -15,7 +15,7 @@ from suites.helm import BOTH, built
 from suites.shell import User
 
 from terse import terse
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 from .support import ROOT
 

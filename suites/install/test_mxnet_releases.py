@@ -8,7 +8,7 @@ import pytest
 from suites.helm import BOTH, built
 from suites.shell import User
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 from .support import ROOT
 

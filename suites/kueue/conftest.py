@@ -16,7 +16,7 @@ from suites.kueue import multikueue
 from suites.kueue.queue_user import Queues
 from suites.operators.modules import sources
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 HERE = Path(__file__).parent
 KUEUE = "sigs.k8s.io/kueue"

@@ -11,7 +11,7 @@ from suites.conftest import REQUIRE
 from suites.operators import modules
 from suites.shell import User
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 from traincrew.local.images import ImageStore
 
 IMAGES = ("mpioperator/mpi-pi:openmpi", "kubeflowkatib/pytorch-mnist")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from suites.pages import TRAINCREW, PageProcess, Window, scaled_while_it_trains, until
 
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

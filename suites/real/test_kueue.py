@@ -13,7 +13,7 @@ from suites.kueue.queue_cases import QueueCases
 from suites.kueue.queue_user import KINDS, Queues
 
 from hack import images
-from traincrew.local.cluster import default_cache
+from traincrew.local.directories import default_cache
 
 from .faults.jobs import IMAGE
 from .install_support import DEPLOY, NAME

@@ -38,6 +38,7 @@ from traincrew.local.authority import (
 )
 from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
+from traincrew.local.directories import default_cache
 from traincrew.local.images import ImageStore, Source
 from traincrew.local.inprocess import InProcessServer
 from traincrew.local.node import Node, NodeSpec, PodOptions, running_nodes, sweep_memory
@@ -50,14 +51,6 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.local.identity import Identity
     from traincrew.local.leftovers import Removed
-
-
-def default_cache() -> Path:
-    """Return the cache of environments: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache."""
-    if configured := os.environ.get("TRAINCREW_CACHE"):
-        return Path(configured)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "traincrew"
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):

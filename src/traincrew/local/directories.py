@@ -1,4 +1,4 @@
-"""Directories and files that no other user can write, whatever the umask is."""
+"""Directories and files that no other user can write, whatever the umask is; where the cache is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 __all__ = [
     "check_trusted",
+    "default_cache",
     "is_safe_parent",
     "make_directory",
     "private_directory",
@@ -22,6 +23,14 @@ __all__ = [
 
 _MAX_LINKS = 40
 """Of one path, as in the kernel."""
+
+
+def default_cache() -> Path:
+    """Return the cache of environments: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache."""
+    if configured := os.environ.get("TRAINCREW_CACHE"):
+        return Path(configured)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "traincrew"
 
 
 def is_safe_parent(directory: Path) -> bool:

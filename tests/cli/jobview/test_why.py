@@ -246,6 +246,36 @@ def test_pods_that_do_not_start(cause: str) -> None:
     assert found.fix
 
 
+PULLS = {
+    "image-unauthorized": (
+        "the registry (r.example) answered 401 Unauthorized. It wants credentials, and none were "
+        "found (/home/me/.docker/config.json: does not exist): log in"
+    ),
+    "image-not-found": (
+        "the registry (r.example) answered 404 Not Found: manifest unknown. There is no such image "
+        "or tag, or it may not be seen without credentials: check the name"
+    ),
+    "image-platform": "it is not for linux/amd64: it is there for linux/arm64",
+    "registry-limit": "the registry (r.example) answered 429 Too Many Requests. Wait",
+    "registry-unreachable": (
+        "cannot reach https://r.example: Name or service not known. Check the name of the registry,"
+        " the network and the proxy (HTTPS_PROXY, NO_PROXY)"
+    ),
+    "disk-full": "No space left on device: free some disk space",
+}
+
+
+@pytest.mark.parametrize("cause", PULLS)
+def test_pulls_of_the_embedded_cluster_that_fail(cause: str) -> None:
+    message = f'failed to pull image "r.example/x:1" from r.example: {PULLS[cause]}'
+    assert why(job(WAITING), waits("ErrImagePull", message)).cause == cause
+
+
+def test_an_image_for_other_processors_in_the_words_of_containerd() -> None:
+    message = 'failed to resolve reference "x": no match for platform in manifest: not found'
+    assert why(job(WAITING), waits("ErrImagePull", message)).cause == "image-platform"
+
+
 EVENTS = {
     "missing-configmap": ("FailedMount", 'configmap "settings" not found'),
     "missing-secret": ("FailedMount", 'MountVolume.SetUp failed: secret "token" not found'),

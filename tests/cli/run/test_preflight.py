@@ -55,7 +55,7 @@ def test_the_same_image_is_explained_once(tmp_path: Path) -> None:
 
 
 def test_an_image_of_a_registry_passes(tmp_path: Path) -> None:
-    check_images([job("me/own:1")], ImageStore(tmp_path))
+    check_images([job("me/own:1", "me/own:1")], ImageStore(tmp_path))
 
 
 @pytest.mark.parametrize("holder", ["pod", "template"])

@@ -75,8 +75,8 @@ def credential_files() -> list[Path]:
 
 @cache
 def _credentials() -> Credentials:
-    from traincrew.local.cluster import default_cache
     from traincrew.local.credentials import Credentials
+    from traincrew.local.directories import default_cache
     from traincrew.local.node import running_nodes
 
     return Credentials(default_cache(), running_nodes)

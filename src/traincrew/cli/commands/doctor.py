@@ -92,7 +92,7 @@ def _network() -> Finding:
 
 
 def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
     from traincrew.local.images import BuildError, CatalogError, ImageStore, user_catalogs
     from traincrew.local.images.checks import check_cache
     from traincrew.local.images.interpreters import InterpreterNotFoundError, find_interpreter
@@ -132,7 +132,7 @@ def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
 
 def _directories() -> Iterator[Finding]:
     from traincrew.cli.cluster.files import home
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
 
     cache = default_cache()
     places = (

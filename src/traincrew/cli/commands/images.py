@@ -34,7 +34,7 @@ _catalogs = click.option(
 
 
 def _store(catalogs: tuple[Path, ...]) -> ImageStore:
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
     from traincrew.local.images import CatalogError, ImageStore, user_catalogs
 
     try:
@@ -82,30 +82,55 @@ def list_images(catalogs: tuple[Path, ...]) -> None:
 
 @images_command.command("pull")
 @click.argument("image", nargs=-1, required=True, shell_complete=_complete_image)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["environment", "registry"]),
+    help="Build its environment, or pull the container image.  [default: what pods use]",
+)
 @_catalogs
-def pull_images(image: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
-    """Build the environments of images now."""
-    from traincrew.local.images import ImagePullError, Notice
+def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path, ...]) -> None:
+    """Build the environments of images now, or pull container images.
+
+    An image without an environment is pulled from its registry, with the credentials of Docker and
+    podman; so is one that was pulled before, unless a catalog of yours has it.
+    """
+    from traincrew.cli.images.pulling import pull_container_image
+    from traincrew.local.images import ImagePullError, Source
+    from traincrew.local.images.reference import parse_reference
+    from traincrew.local.images.sources import Choice
 
     store = _store(catalogs)
+    allowed = {"environment": Source.ENVIRONMENT, "registry": Source.IMAGE, None: Source.AUTO}
 
     async def pull() -> None:
         for name in image:
-            present = store.is_present(name)
-
-            def say(line: str, name: str = name) -> None:
-                nonlocal present
-                present = present and not isinstance(line, Notice)
-                click.echo(f"{name}: {line}", err=True)
-
-            environment = await store.pull(name, say)
-            how = "is there already" if present else "is ready"
-            click.echo(f"{name}: environment {environment.name!r} {how}")
+            choice = store.choose(name, parse_reference(name), allowed[source])
+            if isinstance(choice, Choice):
+                await pull_container_image(name, store.containers, either=source is None)
+            else:
+                await _build(store, name)
 
     try:
         asyncio.run(pull())
     except ImagePullError as error:
         raise CommandFailed(error.message) from error
+
+
+async def _build(store: ImageStore, name: str) -> None:
+    """Build the environment of an image, and say what is done."""
+    from traincrew.local.images import Notice, PullRequest, Source
+
+    present = store.is_present(name, Source.ENVIRONMENT)
+
+    def say(line: str) -> None:
+        nonlocal present
+        present = present and not isinstance(line, Notice)
+        click.echo(f"{name}: {line}", err=True)
+
+    environment = await store.pull(name, say, PullRequest(source=Source.ENVIRONMENT))
+    how = "is there already" if present else "is ready"
+    click.echo(f"{name}: environment {environment.name!r} {how}")
 
 
 @images_command.command("map")
@@ -188,7 +213,7 @@ def _complete_stored(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def _containers() -> ContainerImages:
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
     from traincrew.local.images.oci.store import ContainerImages
 
     return ContainerImages(default_cache() / "container-images")

@@ -74,9 +74,8 @@ def lines(progress: Progress) -> list[str]:
         return []
     finished = sum(layer.phase == "done" for layer in progress.layers)
     layer = progress.changed
-    return [
-        f"layer {_short(layer.digest)} is ready ({byte_size(layer.total)}), {finished} of {count}"
-    ]
+    size = byte_size(layer.total)
+    return [f"layer {_short(layer.digest)} is ready ({size}), {finished} of {count}"]
 
 
 def _short(digest: str) -> str:

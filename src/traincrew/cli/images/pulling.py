@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import click
 
 from traincrew.cli.display.console import Console, wants_colour
 from traincrew.cli.display.lines import Line
@@ -21,25 +22,40 @@ if TYPE_CHECKING:
     from traincrew.local.images.oci.model import LayerStore, StoredImage
     from traincrew.local.images.oci.registry import Progress
 
-__all__ = ["pull_image", "ready"]
+__all__ = ["pull_container_image"]
 
 _DRAW_SECONDS = 0.1
 
 
-async def pull_image(name: str, store: LayerStore) -> tuple[StoredImage, bool]:
-    """Pull an image with the credentials of this user, and show how far it is.
+async def pull_container_image(name: str, store: LayerStore, *, either: bool = True) -> None:
+    """Pull an image with the credentials of this user; show how far it is, and the result.
 
     Args:
         name: As the user wrote it.
         store: Where to.
-
-    Returns:
-        The image, and whether anything of it was fetched.
+        either: Whether an environment would do as well.
 
     Raises:
         ImagePullError: It cannot be had, or has no valid name.
         BadInput: The file of settings of registries is invalid.
     """
+    from traincrew.local.images import ImagePullError
+    from traincrew.local.images.errors import without_environment
+
+    try:
+        stored, changed = await _pulled(name, store)
+    except ImagePullError as error:
+        if not either or error.reason != "ErrImagePull":
+            raise
+        raise without_environment(name, error) from error
+    how = "is ready" if changed else "is up to date"
+    click.echo(f"{name}: image {stored.digest or stored.id} ({byte_size(stored.size)}) {how}")
+    for one in stored.left_out:
+        click.echo(f"{name}: left out: {one}", err=True)
+
+
+async def _pulled(name: str, store: LayerStore) -> tuple[StoredImage, bool]:
+    """Return the image, and whether it was not the same before."""
     from traincrew.local.images.oci.registry import load_settings, pull, user_keyring
     from traincrew.local.images.oci.registry.failures import SettingsError
     from traincrew.local.images.reference import parse_reference
@@ -48,23 +64,13 @@ async def pull_image(name: str, store: LayerStore) -> tuple[StoredImage, bool]:
         settings = load_settings()
     except SettingsError as error:
         raise BadInput(str(error)) from error
+    reference = parse_reference(name)
+    before = store.find(str(reference))
     with _shown(name) as report:
-        before = await asyncio.to_thread(store.find, str(parse_reference(name)))
         stored = await pull(
-            parse_reference(name),
-            store,
-            credentials=user_keyring(),
-            settings=settings,
-            progress=report,
+            reference, store, credentials=user_keyring(), settings=settings, progress=report
         )
     return stored, stored != before
-
-
-def ready(name: str, stored: StoredImage, *, changed: bool) -> list[str]:
-    """Return what the user reads of a pulled image."""
-    how = "is ready" if changed else "is up to date"
-    text = f"{name}: image {stored.digest or stored.id} ({byte_size(stored.size)}) {how}"
-    return [text, *(f"{name}: left out: {one}" for one in stored.left_out)]
 
 
 @contextmanager

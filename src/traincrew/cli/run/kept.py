@@ -131,7 +131,7 @@ def remove_kept() -> int:
 
 
 def _root() -> Path:
-    from traincrew.local.cluster import default_cache
+    from traincrew.local.directories import default_cache
 
     return default_cache().absolute() / "kept"
 

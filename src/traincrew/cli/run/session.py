@@ -217,7 +217,7 @@ class Session:
 
     def _check_images(self) -> None:
         from traincrew.cli.cluster.embedded import image_catalogs
-        from traincrew.local.cluster import default_cache
+        from traincrew.local.directories import default_cache
         from traincrew.local.images import CatalogError, ImageStore, Source
 
         try:

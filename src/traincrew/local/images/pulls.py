@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.local.images.errors import ImagePullError
+from traincrew.local.images.installation.uv import Notice
 from traincrew.local.images.oci.running import environment_of
-from traincrew.local.images.uv import Notice
 
 if TYPE_CHECKING:
     from traincrew.local.images.environment import Environment
@@ -60,8 +60,14 @@ class ContainerPulls:
         self._pulling: dict[str, asyncio.Lock] = {}
 
     def stored(self, reference: ImageReference) -> StoredImage | None:
-        """Return an image that is on this machine."""
-        return self._store.find(str(reference))
+        """Return an image that is on this machine; None also if its directory cannot be read.
+
+        A pull says then what is wrong.
+        """
+        try:
+            return self._store.find(str(reference))
+        except OSError:
+            return None
 
     async def pull(
         self, image: str, reference: ImageReference, request: PullRequest, report: Report

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traincrew.local.images import sources
 from traincrew.local.images.builder import build, environment_path, remove
 from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
 from traincrew.local.images.checks import (
@@ -20,14 +20,20 @@ from traincrew.local.images.checks import (
 )
 from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.environment import Environment, EnvironmentStatus
-from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
+from traincrew.local.images.errors import (
+    BuildError,
+    CatalogError,
+    ImagePullError,
+    no_environment,
+    without_environment,
+)
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
 from traincrew.local.images.oci.store import ContainerImages
 from traincrew.local.images.programs import Programs
 from traincrew.local.images.pulls import ContainerPulls, PullRequest
 from traincrew.local.images.reference import ImageReference, parse_reference
 from traincrew.local.images.sharedbuilds import SharedBuild
-from traincrew.local.images.sources import Choice, Source, choose
+from traincrew.local.images.sources import Choice, Source
 from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
 
 if TYPE_CHECKING:
@@ -73,7 +79,7 @@ class ImageStore:
     def is_present(self, image: str, source: Source | None = None) -> bool:
         """Return whether `pull` would have nothing to build or to fetch, as far as known here."""
         try:
-            definition = self._choose(image, parse_reference(image), source)
+            definition = self.choose(image, parse_reference(image), source)
         except ImagePullError:
             return False
         if isinstance(definition, Definition):
@@ -87,7 +93,7 @@ class ImageStore:
             ImagePullError: The name is malformed or unknown, a file or program of the environment
                 does not exist, or the cache cannot be written; the message names a fix.
         """
-        definition = self._choose(image, parse_reference(image), source)
+        definition = self.choose(image, parse_reference(image), source)
         if not isinstance(definition, Definition):
             return
         try:
@@ -112,14 +118,14 @@ class ImageStore:
                 the image cannot be fetched.
         """
         reference = parse_reference(image)
-        definition = self._choose(image, reference, request.source)
+        definition = self.choose(image, reference, request.source)
         if not isinstance(definition, Definition):
             try:
                 return await self._pulls.pull(image, reference, request, progress)
             except ImagePullError as error:
                 if (request.source or self.source) is Source.IMAGE:
                     raise
-                raise _neither(image, error) from error
+                raise without_environment(image, error) from error
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(sweep, self.cache)
@@ -209,19 +215,19 @@ class ImageStore:
 
     # -- catalogs -----------------------------------------------------------------------------
 
-    def _choose(
+    def choose(
         self, image: str, reference: ImageReference, source: Source | None
     ) -> Definition | Choice:
-        """Return the environment that a name stands for, or that a container image is meant."""
+        """Return the environment that a name stands for, or which container image is meant."""
         source = self.source if source is None else source
         definition = self._current_catalog(image).find(reference)
         known, shipped = definition is not None, definition is not None and definition.shipped
         # Looked for on the disk only where it may matter.
         relevant = source is Source.IMAGE or (source is Source.AUTO and (shipped or not known))
         stored = relevant and self._pulls.stored(reference) is not None
-        choice = choose(source, own=known and not shipped, stored=stored, shipped=shipped)
+        choice = sources.choose(source, own=known and not shipped, stored=stored, shipped=shipped)
         if choice is None:
-            raise ImagePullError("ErrImagePull", f'image "{image}": {_no_environment(image)}')
+            raise ImagePullError("ErrImagePull", f'image "{image}": {no_environment(image)}')
         if choice is Choice.ENVIRONMENT and definition is not None:
             return definition
         return choice
@@ -360,23 +366,6 @@ class ImageStore:
             shared = self._builds[recipe] = SharedBuild(recipe, definition, self._seals)
             shared.task.add_done_callback(lambda _: self._builds.pop(recipe, None))
         return await shared.join(progress)
-
-
-def _no_environment(image: str) -> str:
-    return f"no environment is defined for it; define one: {_mapping(image)}"
-
-
-def _mapping(image: str) -> str:
-    return f"traincrew images map {shlex.quote(image)} --python 3.11 --requirements requirements.txt"
-
-
-def _neither(image: str, error: ImagePullError) -> ImagePullError:
-    """Return the error about an image that no environment stands for and no registry gives."""
-    if error.permanent:
-        why = f"{error.message}; or define an environment for it: {_mapping(image)}"
-    else:
-        why = f'image "{image}": {_no_environment(image)}; as a container image: {error.message}'
-    return ImagePullError(error.reason, why, permanent=error.permanent)
 
 
 def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:

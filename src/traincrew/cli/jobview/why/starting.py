@@ -18,7 +18,14 @@ __all__ = ["not_ready", "not_running", "port_taken"]
 
 SLOW_SECONDS = 30.0
 
+_DISK_FULL = Rule(
+    "disk-full",
+    r"no space left on device|disk quota exceeded",
+    "{subject} cannot start: the disk of its node is full",
+    "delete what is not needed on that disk; the pod starts as soon as there is space",
+)
 IMAGE = (
+    _DISK_FULL,
     Rule(
         "no-environment",
         r"no environment is defined",
@@ -46,6 +53,12 @@ IMAGE = (
         " (kubectl create secret docker-registry)",
     ),
     Rule(
+        "image-platform",
+        r"no match for platform|it is (not )?for \w+/\w+",
+        "{subject} cannot start: image {image} is not made for the processors of its node",
+        "build it for this platform as well (docker build --platform), or select other nodes",
+    ),
+    Rule(
         "image-not-found",
         r"not found|manifest unknown|does not exist|no such image|404",
         "{subject} cannot start: there is no image {image}",
@@ -60,7 +73,7 @@ IMAGE = (
     Rule(
         "registry-unreachable",
         r"no such host|timeout|timed out|connection refused|i/o timeout|dial tcp|TLS|x509|"
-        r"unreachable|temporary failure",
+        r"unreachable|temporary failure|cannot reach|certificate verify failed|no answer from",
         "{subject} cannot start: its node does not reach the registry of image {image}",
         "check the network, proxy and certificates of the node, and the registry's name",
     ),
@@ -70,12 +83,6 @@ IMAGE = (
         "{subject} cannot start: image {image} cannot be pulled",
         "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
     ),
-)
-_DISK_FULL = Rule(
-    "disk-full",
-    r"no space left on device|disk quota exceeded",
-    "{subject} cannot start: the disk of its node is full",
-    "delete what is not needed on that disk; the pod starts as soon as there is space",
 )
 CONFIGURATION = (
     _DISK_FULL,

@@ -66,7 +66,8 @@ class StoredImage(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: digest of its configuration.
-        digest: of its manifest in a registry; empty for one of `docker save`.
+        digest: of what the name stands for in a registry: an index, or the manifest itself; empty
+            for one of `docker save`.
         names: references, normalized, such as ``docker.io/library/python:3.11``; none if only its
             ID is left.
         config: its configuration.
@@ -132,7 +133,8 @@ class LayerStore(Protocol):
             names: references, normalized.
             manifest: as the registry sent it.
             config: the blob, whose digest the caller has checked.
-            digest: of the manifest.
+            digest: as in `StoredImage`; where the name stands for an index, it is not that of
+                `manifest`.
         """
         ...
 

@@ -62,6 +62,10 @@ __all__ = ["Prepared", "prepare"]
 Document = Mapping[str, Any]
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # no token itself
+_ONE_USER = (
+    "root of its image is the one user that this machine gives it: it cannot become another, as"
+    " sshd does, or give files to one"
+)
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -109,6 +113,8 @@ async def prepare(
 
     sources = await fetch(context.client, facts.namespace, env_references(container))
     identity = container_identity(facts.pod, container, context.isolation, environment)
+    if environment.root is not None and context.capabilities.user_namespace and identity.uid == 0:
+        pod.not_emulated([f"container {container['name']}: {_ONE_USER}"])
     variables = _variables(what, sources, identity)
     command = command_line(
         container,

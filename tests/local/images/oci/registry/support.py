@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import threading
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from local.images.oci.packing import Layer, config_of, manifest_of
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.model import Descriptor, ImageConfig, StoredImage
 from traincrew.local.images.oci.registry import (
@@ -57,6 +60,15 @@ class Registry:
         self.token_answer: dict[str, Any] = {}
         self.tokens_given = 0
         self.host = ""
+
+    def add_packed(self, name: str, *layers: Layer) -> str:
+        """Store an image whose layers can be unpacked; return the digest of its manifest."""
+        config = config_of(*layers)
+        for blob in (config, *(layer.blob for layer in layers)):
+            self.blobs[digest(blob)] = blob
+        data = manifest_of(config, *layers)
+        self.manifests[name] = self.manifests[digest(data)] = (MANIFEST, data)
+        return digest(data)
 
     def add(
         self,
@@ -208,6 +220,58 @@ async def serving(
         yield registry.host
     finally:
         await runner.cleanup()
+
+
+@contextmanager
+def serving_in_thread(registry: Registry) -> Iterator[str]:
+    """Serve a registry to a test that has no event loop, or starts programs."""
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(registry):
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield registry.host
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
+
+
+@asynccontextmanager
+async def tunnelling(log: list[str]) -> AsyncIterator[str]:
+    """Serve a proxy for TLS, which leads everybody to the loopback port they ask for.
+
+    Args:
+        log: Gets the head of each request.
+    """
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        log.append(head)
+        port = int(head.split()[1].rpartition(":")[2])
+        there = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
 
 
 class Store:

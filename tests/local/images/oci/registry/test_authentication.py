@@ -162,6 +162,20 @@ async def test_a_token_is_renewed_before_it_ends(closed: Registry, puller: Pulle
     assert closed.tokens_given > 2
 
 
+async def test_the_scope_of_the_registry_is_asked_for_as_well(
+    closed: Registry, puller: Puller
+) -> None:
+    scopes: list[list[str]] = []
+
+    async def listening(request: web.Request) -> None:
+        if request.path == "/token":
+            scopes.append(request.query.getall("scope"))
+
+    closed.hook = listening
+    await puller(f"{closed.host}/train:1", keyring(secret({closed.host: login(USER, PASSWORD)})))
+    assert scopes == [["repository:train:pull", "repository:x:pull"]]
+
+
 async def test_identity_tokens_are_exchanged(closed: Registry, puller: Puller) -> None:
     closed.identity_tokens.add("refresh-me-please")
     words = secret({closed.host: {"auth": "", "identitytoken": "refresh-me-please"}})

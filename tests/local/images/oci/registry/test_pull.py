@@ -94,6 +94,12 @@ async def test_the_digest_is_resolved_without_a_manifest(registry: Registry) -> 
     registry.hook = silent
     assert await resolve(reference, **options) == found  # type: ignore[arg-type]
 
+    async def without(request: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=405) if request.method == "HEAD" else None
+
+    registry.hook = without
+    assert await resolve(reference, **options) == found  # type: ignore[arg-type]
+
 
 async def test_the_platform_is_chosen_from_an_index(registry: Registry, puller: Puller) -> None:
     arm = registry.add("arm", b"arm", architecture="arm64")
@@ -302,6 +308,38 @@ async def test_a_silent_registry_is_given_up(registry: Registry, puller: Puller)
     assert not failure.value.permanent
 
 
+async def test_a_manifest_that_drips_is_given_up(registry: Registry, puller: Puller) -> None:
+    """Each byte comes in time, and the whole never."""
+    puller.patience = Patience(idle=5, document=0.2, attempts=1)
+
+    async def dripping(request: web.Request) -> web.StreamResponse | None:
+        if "/manifests/" not in request.path:
+            return None
+        response = web.StreamResponse(headers={"Content-Type": MANIFEST})
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.01)
+
+    registry.hook = dripping
+    with pytest.raises(ImagePullError, match=r"no answer from .* in time"):
+        await puller(f"{registry.host}/train:1")
+
+
+async def test_a_registry_is_waited_for_as_it_asks(registry: Registry, puller: Puller) -> None:
+    registry.add("1", b"one")
+    began = asyncio.get_running_loop().time()
+
+    async def busy(request: web.Request) -> web.StreamResponse | None:
+        if registry.paths().count("train/manifests/1") == 1 and "/manifests/" in request.path:
+            return refused(429, "TOOMANYREQUESTS", "wait", {"Retry-After": "1"})
+        return None
+
+    registry.hook = busy
+    await puller(f"{registry.host}/train:1")
+    assert asyncio.get_running_loop().time() - began >= 1
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_failures_of_a_moment_are_tried_again(
     registry: Registry, puller: Puller, status: int
@@ -321,7 +359,8 @@ async def test_failures_of_a_moment_are_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(429, "wait, or log in"), (503, "answered 503: toomany")]
+    ("status", "said"),
+    [(429, "wait, or log in"), (503, "answered 503 Service Unavailable: toomany")],
 )
 async def test_failures_that_stay_are_told(
     registry: Registry, puller: Puller, status: int, said: str
@@ -433,6 +472,31 @@ async def test_a_mirror_that_fails_midway_is_left(registry: Registry, puller: Pu
         puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
         await puller(f"{registry.host}/train:1")
         assert set(puller.store.layers.values()) == {b"one", b"two"}
+
+
+async def test_a_mirror_with_other_bytes_is_left(registry: Registry, puller: Puller) -> None:
+    mirror = Registry()
+    async with serving(mirror) as host:
+        for one in (mirror, registry):
+            one.add("1", b"one", b"two")
+        mirror.blobs[digest(b"one")] = b"eno"
+        puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
+        await puller(f"{registry.host}/train:1")
+        assert set(puller.store.layers.values()) == {b"one", b"two"}
+
+
+async def test_a_mirror_is_asked_once_for_a_manifest(registry: Registry, puller: Puller) -> None:
+    mirror = Registry()
+    async with serving(mirror) as host:
+
+        async def failing(_request: web.Request) -> web.StreamResponse:
+            return refused(503, "UNAVAILABLE", "later")
+
+        mirror.hook = failing
+        registry.add("1", b"one")
+        puller.settings = RegistrySettings({registry.host: HostSettings(mirrors=(Mirror(host),))})
+        await puller(f"{registry.host}/train:1")
+        assert mirror.paths().count("train/manifests/1") == 1
 
 
 async def test_mirrors_are_named_when_all_fail(registry: Registry, puller: Puller) -> None:

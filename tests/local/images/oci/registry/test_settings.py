@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from local.images.oci.registry.support import Puller, Registry, keyring, login, secret, serving
+from local.images.oci.registry.support import (
+    Puller,
+    Registry,
+    keyring,
+    login,
+    secret,
+    serving,
+    tunnelling,
+)
 from traincrew.local.authority import Certificate, make_certificate
 from traincrew.local.images.errors import ImagePullError
 from traincrew.local.images.oci.registry import RegistrySettings, load_settings
@@ -158,3 +166,21 @@ async def test_passwords_are_not_sent_to_a_token_server_without_encryption(
         with pytest.raises(ImagePullError, match="which is not encrypted"):
             await puller(f"{host}/train:1", words)
         assert plain.log == []
+
+
+async def test_a_proxy_leads_to_tls(
+    puller: Puller, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, heads = Registry(), list[str]()
+    registry.scheme, registry.users = "basic", {"me": "word"}
+    registry.add("1", b"one")
+    async with serving(registry, certificate.context()) as host, tunnelling(heads) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://proxy-user:proxy-word@{proxy}")
+        name = f"registry.example:{host.rpartition(':')[2]}"
+        puller.settings = RegistrySettings({name: HostSettings(skip_verify=True)})
+        await puller(f"{name}/train:1", keyring(secret({name: login("me", "word")})))
+    assert all(head.startswith(f"CONNECT {name} ") for head in heads)
+    words = login("proxy-user", "proxy-word")["auth"]
+    assert all(f"Proxy-Authorization: Basic {words}" in head for head in heads)
+    assert not any("\nAuthorization" in head for head in heads)
+    assert registry.sent() == {None, f"Basic {login('me', 'word')['auth']}"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64encode
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -151,11 +152,10 @@ class Authorization:
                 "refused",
                 f"the registry wants credentials sent to {origin(realm)}, which is not encrypted",
             )
-        asked = {
-            "service": challenge.parameters.get("service", ""),
-            # What a registry names after a refusal may be less than a pull needs.
-            "scope": f"repository:{self._repository}:pull",
-        }
+        # What a registry names may be less than a pull needs, or another name for the repository.
+        wanted = f"repository:{self._repository}:pull"
+        scopes = dict.fromkeys([wanted, *challenge.parameters.get("scope", "").split()])
+        asked = {"service": challenge.parameters.get("service", "")}
         asked = {key: value for key, value in asked.items() if value}
         credential = self.credential
         authorization = body = None
@@ -163,6 +163,7 @@ class Authorization:
         if credential is not None and credential.identity_token:
             body = {
                 **asked,
+                "scope": " ".join(scopes),
                 "grant_type": "refresh_token",
                 "refresh_token": credential.identity_token,
                 "client_id": _CLIENT,
@@ -171,7 +172,8 @@ class Authorization:
             if credential is not None:
                 authorization = _basic(credential)
                 asked["account"] = credential.user
-            url = f"{realm}{'&' if parts.query else '?'}{urlencode(asked)}"
+            query = urlencode([*asked.items(), *(("scope", scope) for scope in scopes)])
+            url = f"{realm}{'&' if parts.query else '?'}{query}"
         method = "POST" if body is not None else "GET"
         async with self._connection.send(
             method, url, authorization=authorization, body=body
@@ -211,7 +213,7 @@ async def refusal(answer: Answer, who: str, *, wrong: bool = False) -> RegistryE
     """
     status = answer.status
     said = await answer.explained()
-    text = f"{who} ({answer.host}) answered {status}" + (f": {said}" if said else "")
+    text = f"{who} ({answer.host}) answered {_named(status)}" + (f": {said}" if said else "")
     if status == 401 or (status == 400 and wrong):
         return RegistryError("unauthorized", text, expired="expired" in said.lower())
     if status == 403:
@@ -223,6 +225,14 @@ async def refusal(answer: Answer, who: str, *, wrong: bool = False) -> RegistryE
     if status >= 500:
         return RegistryError("failing", text, retry_after=_retry_after(answer))
     return RegistryError("refused", text)
+
+
+def _named(status: int) -> str:
+    """Return a status with its name, by which `traincrew why` knows it."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 def _retry_after(answer: Answer) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING
 
 from traincrew.local.images.errors import ImageContentError, ImagePullError
@@ -46,7 +45,7 @@ def pull_error(
     if isinstance(error, OSError):
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         fix = ": free some disk space, or move the cache (TRAINCREW_CACHE)" if full else ""
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = error.strerror or str(error)
         return ImagePullError("ErrImagePull", f"{failed}: {reason}{fix}", permanent=False)
     assert isinstance(error, RegistryError)
     advice = _advice(error, registry, repository, settings)

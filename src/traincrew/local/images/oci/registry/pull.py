@@ -14,18 +14,18 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.documents import Manifest, ManifestSearch
 from traincrew.local.images.oci.platforms import platform_of
-from traincrew.local.images.oci.registry.client import Document, Repository, retried
 from traincrew.local.images.oci.registry.connection import Connection, Patience
-from traincrew.local.images.oci.registry.explain import Mirrored, pull_error
 from traincrew.local.images.oci.registry.failures import RegistryError
 from traincrew.local.images.oci.registry.progress import Progress, Report, Transfer
+from traincrew.local.images.oci.registry.sources import Sources
 from traincrew.local.images.oci.registry.transfer import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractContextManager
 
     from traincrew.local.images.oci.model import Descriptor, LayerStore, StoredImage
+    from traincrew.local.images.oci.registry.client import Document, Repository
     from traincrew.local.images.oci.registry.credentials import Keyring
     from traincrew.local.images.oci.registry.progress import Phase
     from traincrew.local.images.oci.registry.settings import RegistrySettings
@@ -57,11 +57,17 @@ async def resolve(
         ImagePullError: ``ErrImagePull``.
     """
     async with Connection(settings, patience) as connection:
-        sources = _Sources(reference, connection, credentials)
+        sources = Sources(reference, connection, credentials)
 
         async def ask(repository: Repository) -> str:
             wanted = _wanted(reference)
-            return await repository.digest(wanted) or (await repository.manifest(wanted)).digest
+            try:
+                digest = await repository.digest(wanted)
+            except RegistryError as error:
+                if error.kind != "refused":
+                    raise
+                digest = None  # not every registry knows HEAD
+            return digest or (await repository.manifest(wanted)).digest
 
         return await sources.guarded(sources.first(ask))
 
@@ -91,86 +97,13 @@ async def pull(
         ImagePullError: ``ErrImagePull``; the message says what to do.
     """
     async with Connection(settings, patience) as connection:
-        sources = _Sources(reference, connection, credentials)
+        sources = Sources(reference, connection, credentials)
         one = _Pull(reference, store, sources, progress, machine or platform.machine())
         return await sources.guarded(one.run())
 
 
 def _wanted(reference: ImageReference) -> str:
     return reference.digest or reference.tag or "latest"
-
-
-class _Sources:
-    """The mirrors of a registry, and the registry."""
-
-    def __init__(
-        self, reference: ImageReference, connection: Connection, credentials: Keyring
-    ) -> None:
-        registry, _, name = reference.repository.partition("/")
-        settings = connection.settings
-        self.connection = connection
-        self._reference = reference
-        self._failed: list[Mirrored] = []
-        self._repositories = [
-            Repository(connection, mirror.host, f"{mirror.path}/{name}".lstrip("/"), credentials)
-            for mirror in settings.of(registry).mirrors
-        ]
-        server = settings.server_of(registry)
-        self._repositories.append(
-            Repository(connection, server, name, credentials, known_as=registry)
-        )
-
-    async def first(self, ask: Callable[[Repository], Awaitable[T]]) -> T:
-        """Return the answer of the first source that has one.
-
-        Raises:
-            RegistryError: That of the registry itself.
-            ImageContentError: As `RegistryError`.
-        """
-        for repository in list(self._repositories):
-
-            async def attempt(repository: Repository = repository) -> T:
-                return await ask(repository)
-
-            try:
-                return await retried(attempt, self.connection)
-            except (RegistryError, ImageContentError) as error:
-                if repository is self._repositories[-1]:
-                    raise
-                self._failed.append((repository.host, str(error)))
-                # What a mirror lacks or spoils now it will hardly have a moment later.
-                if repository in self._repositories:
-                    self._repositories.remove(repository)
-        raise AssertionError("unreachable")
-
-    async def guarded(self, work: Awaitable[T]) -> T:
-        """Return a result, or raise what users read."""
-        try:
-            return await work
-        except BaseExceptionGroup as group:
-            error = _chosen(group)
-            if not isinstance(error, Exception):
-                raise
-            raise self._explained(error) from error
-        except (RegistryError, ImageContentError, OSError) as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: Exception) -> Exception:
-        if not isinstance(error, RegistryError | ImageContentError | OSError):
-            return error
-        return pull_error(
-            self._reference,
-            error,
-            self._repositories[-1],
-            self.connection.settings,
-            self._failed,
-        )
-
-
-def _chosen(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the exception of a group that says most."""
-    found = group.exceptions[0]
-    return _chosen(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 class _Pull:
@@ -180,7 +113,7 @@ class _Pull:
         self,
         reference: ImageReference,
         store: LayerStore,
-        sources: _Sources,
+        sources: Sources,
         report: Report | None,
         machine: str,
     ) -> None:
@@ -257,21 +190,21 @@ class _Pull:
             async with _held(self._store.lock(blob.digest)):
                 # Somebody else may have stored it meanwhile.
                 if not await self._in_thread(self._store.has_layer, diff_id):
-                    resumed = await self._fetch(blob, diff_id)
+                    source = await self._fetch(blob, diff_id)
                     self._fetches.release()
                     fetching = False
-                    await self._unpack(blob, diff_id, resumed=resumed)
+                    await self._unpack(blob, diff_id, source)
             self._change(diff_id, "done", blob.size)
         finally:
             if fetching:
                 self._fetches.release()
 
-    async def _fetch(self, blob: Descriptor, diff_id: str) -> bool:
-        """Fetch a blob; return whether a part of it is from an earlier pull."""
+    async def _fetch(self, blob: Descriptor, diff_id: str) -> Repository | None:
+        """Fetch a blob; return where all of it is from, or None if an earlier pull has begun it."""
         path = await self._in_thread(self._store.partial, blob.digest)
         resumed = path.exists() and path.stat().st_size > 0
 
-        async def from_one(repository: Repository) -> None:
+        async def from_one(repository: Repository) -> Repository:
             await fetch(
                 self._sources.connection,
                 repository,
@@ -280,19 +213,21 @@ class _Pull:
                 report=lambda done: self._change(diff_id, "fetching", done),
                 threads=self._threads,
             )
+            return repository
 
-        await self._sources.first(from_one)
-        return resumed
+        found = await self._sources.first(from_one, again=False)
+        return None if resumed else found
 
-    async def _unpack(self, blob: Descriptor, diff_id: str, *, resumed: bool) -> None:
-        try:
-            await self._add(blob, diff_id)
-        except ImageContentError:
-            if not resumed:
-                raise
-            # Nobody has checked what an earlier pull, or a machine that lost power, had left.
-            await self._fetch(blob, diff_id)
-            await self._add(blob, diff_id)
+    async def _unpack(self, blob: Descriptor, diff_id: str, source: Repository | None) -> None:
+        """Unpack a blob. If its bytes are wrong, fetch it again where that may help."""
+        while True:
+            try:
+                return await self._add(blob, diff_id)
+            except ImageContentError as error:
+                # Nobody has checked what an earlier pull, or a machine that lost power, had left.
+                if source is not None and not self._sources.leave(source, str(error)):
+                    raise
+            source = await self._fetch(blob, diff_id)
 
     async def _add(self, blob: Descriptor, diff_id: str) -> None:
         path = await self._in_thread(self._store.partial, blob.digest)
