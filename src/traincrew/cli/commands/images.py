@@ -302,14 +302,13 @@ def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 @images_command.command("verify")
 @click.argument("name", required=False, shell_complete=_complete_name)
-@click.option("--repair", is_flag=True, help="Build damaged environments anew.")
+@click.option("--repair", is_flag=True, help="Build or pull anew what is damaged.")
 @_catalogs
 def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) -> None:
     """Compare every file of environments and container images, or of one, with what was built.
 
     Exit code 1 if one is damaged and stays so. Pods that run keep a damaged environment after a
-    repair; `prune` removes it. Of a container image, a repair removes what is damaged; the next
-    pull fetches it.
+    repair; `prune` removes it. Of a container image, a repair pulls what is damaged.
     """
     from traincrew.cli.images.stored import find
     from traincrew.local.images import BuildError
@@ -353,13 +352,19 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
 def _verify_stored(
     store: ImageStore, images: list[StoredImage], *, repair: bool, also: int = 0
 ) -> None:
+    from traincrew.cli.images.pulling import pull_container_image
     from traincrew.cli.images.stored import verify
 
-    damaged = verify(store.containers, images, repair=repair, show=_show, say=click.echo)
+    def pull(name: str) -> None:
+        asyncio.run(pull_container_image(name, store.containers, either=False))
+
+    damaged = verify(
+        store.containers, images, pull=pull if repair else None, show=_show, say=click.echo
+    )
     if damaged and not also:
         raise CommandFailed(
             f"{damaged} container image(s) not as they were unpacked"
-            + ("" if repair else ": `traincrew images verify --repair` removes what is damaged")
+            + ("" if repair else ": `traincrew images verify --repair` pulls them anew")
         )
 
 
