@@ -266,6 +266,8 @@ class ContainerImages:
         if name in names:
             return stored_image(self._places, self._platform, names[name], names)
         repository, _, digest = name.partition("@")
+        place, slash, last = repository.rpartition("/")
+        repository = place + slash + last.partition(":")[0]  # a digest says more than a tag
         if digest:
             for image_id in {names[known] for known in names if _is_of(known, repository)}:
                 found = stored_image(self._places, self._platform, image_id, names)
