@@ -51,37 +51,34 @@ def test_the_command_that_an_unknown_image_is_told_works(
 ) -> None:
     """Pasted as it is, from a directory that has such a file."""
     stand_in = stand_in_for_uv(machine / "bin", monkeypatch)
-    code, output = images("pull", "localhost:1/train:7")
+    code, output = images("pull", "localhost:1/t:7")
     assert code == 1
     advice = output.strip().partition("define one: traincrew images ")[2]
-    assert advice == "map localhost:1/train:7 --python 3.11 --requirements requirements.txt"
+    assert advice == "map localhost:1/t:7 --python 3.11 --requirements requirements.txt"
     (machine / "requirements.txt").write_text("# mine\none==1  # as before\n\ntwo>=2\n")
     monkeypatch.chdir(machine)
     code, output = images(*advice.replace("3.11", "3.99").split())
     assert output.splitlines() == [
-        "localhost:1/train:7: Python 3.99 with 2 requirements (environment 'localhost-1-train-7')",
-        "a pod builds it when it first needs it; now: traincrew images pull localhost:1/train:7",
-        "to remove it: traincrew images unmap localhost:1/train:7",
+        "localhost:1/t:7: Python 3.99 with 2 requirements (environment 'localhost-1-t-7')",
+        "a pod builds it when it first needs it; now: traincrew images pull localhost:1/t:7",
+        "to remove it: traincrew images unmap localhost:1/t:7",
     ]
     assert code == 0
     assert images("list")[1].splitlines()[1].split() == [
-        "localhost-1-train-7", "3.99", "on", "demand", "localhost:1/train:7",
+        "localhost-1-t-7", "3.99", "on", "demand", "localhost:1/t:7",
     ]  # fmt: skip
-    assert images("pull", "localhost:1/train:7")[0] == 0
+    assert images("pull", "localhost:1/t:7")[0] == 0
     assert stand_in.arguments()[-1].endswith("-- one==1 two>=2")
 
-    assert images("map", "localhost:1/train:7")[1].startswith(
-        "localhost:1/train:7: the Python of traincrew (env"
+    assert images("map", "localhost:1/t:7")[1].startswith(
+        "localhost:1/t:7: the Python of traincrew (env"
     )
-    assert images("list")[1].count("localhost:1/train:7") == 1
-    assert images("unmap", "localhost:1/train:7") == (
-        0,
-        "localhost:1/train:7: not mapped any more\n",
-    )
-    code, output = images("unmap", "localhost:1/train:7")
+    assert images("list")[1].count("localhost:1/t:7") == 1
+    assert images("unmap", "localhost:1/t:7") == (0, "localhost:1/t:7: not mapped any more\n")
+    code, output = images("unmap", "localhost:1/t:7")
     assert code == 2
-    assert "there is no mapping of 'localhost:1/train:7'; there is none" in output
-    assert images("pull", "localhost:1/train:7")[0] == 1
+    assert "there is no mapping of 'localhost:1/t:7'; there is none" in output
+    assert images("pull", "localhost:1/t:7")[0] == 1
     # What users write themselves stays as they wrote it.
     assert (machine / "config" / "traincrew" / "environments.yaml").read_text() == CATALOG
 

@@ -72,7 +72,7 @@ def stand_in_for_uv(directory: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn
     monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("STAND_IN", str(directory))
     stand_in = StandIn(directory)
-    monkeypatch.setattr("traincrew.local.images.uv.find_uv", lambda: str(stand_in.uv))
+    monkeypatch.setattr("traincrew.local.images.installation.uv.find_uv", lambda: str(stand_in.uv))
     return stand_in
 
 

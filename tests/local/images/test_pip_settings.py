@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from traincrew.local.images.pip_settings import uv_variables
+from traincrew.local.images.installation.pip_settings import uv_variables
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("traincrew.local.images.pip_settings._MACHINE", tmp_path / "none")
+    monkeypatch.setattr(
+        "traincrew.local.images.installation.pip_settings._MACHINE", tmp_path / "none"
+    )
     (tmp_path / ".config/pip").mkdir(parents=True)
     return tmp_path
 

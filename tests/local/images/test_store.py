@@ -206,7 +206,7 @@ async def test_an_installation_that_takes_long_says_so_all_the_time(
     tmp_path: Path, catalog: Catalog, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while uv draws the same again and again, as when it compiles what it has unpacked."""
-    monkeypatch.setattr("traincrew.local.images.uv._TICK_SECONDS", 0.3)
+    monkeypatch.setattr("traincrew.local.images.installation.uv._TICK_SECONDS", 0.3)
     draw = "printf '\\r[2/2] Installing wheels...'"
     stand_in.pip(f"while [ ! -e $STAND_IN/go ]; do {draw}; sleep 0.1; done")
     lines: list[str] = []
@@ -350,7 +350,8 @@ async def test_uv_ends_with_a_killed_builder_and_the_next_one_starts_over(
     own = catalog(BUILT)
     script = (
         "import asyncio, signal, sys; from pathlib import Path\n"
-        "from traincrew.local.images import ImageStore, uv\n"
+        "from traincrew.local.images import ImageStore\n"
+        "from traincrew.local.images.installation import uv\n"
         f"signal.signal(signal.SIGHUP, signal.{hang_up})\n"
         "uv.find_uv = lambda: sys.argv[3]\n"
         "store = ImageStore(Path(sys.argv[1]), [Path(sys.argv[2])])\n"

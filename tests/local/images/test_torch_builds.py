@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from traincrew.local.images import ImageStore, torch_builds
-from traincrew.local.images.torch_builds import REFUSED, Choice, choices, variant
+from traincrew.local.images import ImageStore
+from traincrew.local.images.installation import torch_builds
+from traincrew.local.images.installation.torch_builds import REFUSED, Choice, choices, variant
 
 REQUIREMENTS = ("numpy==2.2.6", "torch==2.13.0")
 UV = """\
@@ -61,7 +62,7 @@ async def test_what_is_installed(
     )
     python.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr("traincrew.local.images.uv.find_uv", lambda: str(uv))
+    monkeypatch.setattr("traincrew.local.images.installation.uv.find_uv", lambda: str(uv))
     catalog = tmp_path / "own.yaml"
     catalog.write_text(
         "environments: [{name: t, images: [t], python: '3.99', requirements: [torch==2.13.0]}]\n"

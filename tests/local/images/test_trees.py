@@ -416,7 +416,8 @@ async def test_a_builder_killed_while_it_finishes_is_replaced(
     """Everything is read-only by then, and the next one can remove it all the same."""
     script = (
         "import asyncio, sys, time; from pathlib import Path\n"
-        "from traincrew.local.images import ImageStore, trees, uv\n"
+        "from traincrew.local.images import ImageStore, trees\n"
+        "from traincrew.local.images.installation import uv\n"
         "uv.find_uv = lambda: sys.argv[3]\n"
         "def stuck(*_): print('stuck', flush=True); time.sleep(600)\n"
         "trees.scan = stuck\n"

@@ -1,6 +1,6 @@
 """uv's terminal output is parsed into lines and progress of downloads."""
 
-from traincrew.local.images.uv_output import Screen
+from traincrew.local.images.installation.uv_output import Screen
 
 PAD = " " * 60
 

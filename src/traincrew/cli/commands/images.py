@@ -119,16 +119,16 @@ def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path
 
 async def _build(store: ImageStore, name: str) -> None:
     """Build the environment of an image, and say what is done."""
-    from traincrew.local.images import Notice
+    from traincrew.local.images import Notice, PullRequest, Source
 
-    present = store.is_present(name)
+    present = store.is_present(name, Source.ENVIRONMENT)
 
     def say(line: str) -> None:
         nonlocal present
         present = present and not isinstance(line, Notice)
         click.echo(f"{name}: {line}", err=True)
 
-    environment = await store.pull(name, say)
+    environment = await store.pull(name, say, PullRequest(source=Source.ENVIRONMENT))
     how = "is there already" if present else "is ready"
     click.echo(f"{name}: environment {environment.name!r} {how}")
 

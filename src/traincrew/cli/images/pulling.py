@@ -40,14 +40,14 @@ async def pull_container_image(name: str, store: LayerStore, *, either: bool = T
         BadInput: The file of settings of registries is invalid.
     """
     from traincrew.local.images import ImagePullError
-    from traincrew.local.images.store import neither
+    from traincrew.local.images.errors import without_environment
 
     try:
         stored, changed = await _pulled(name, store)
     except ImagePullError as error:
         if not either or error.reason != "ErrImagePull":
             raise
-        raise neither(name, error) from error
+        raise without_environment(name, error) from error
     how = "is ready" if changed else "is up to date"
     click.echo(f"{name}: image {stored.digest or stored.id} ({byte_size(stored.size)}) {how}")
     for one in stored.left_out:

@@ -9,12 +9,12 @@ containers (`oci`).
 
 from traincrew.local.images.environment import Environment, EnvironmentStatus, ImageRoot
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
+from traincrew.local.images.installation.uv import Measurement, Notice
 from traincrew.local.images.mapping import default_catalog, user_catalogs
 from traincrew.local.images.oci.accounts import Accounts, UnknownUserError, is_number
 from traincrew.local.images.pulls import PullRequest
 from traincrew.local.images.sources import Source
 from traincrew.local.images.store import ImageStore
-from traincrew.local.images.uv import Measurement, Notice
 
 __all__ = [
     "Accounts",

@@ -24,11 +24,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.local.directories import make_directory, remove_tree, write_new
-from traincrew.local.images import hashes, torch_builds
+from traincrew.local.images import hashes
 from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
 from traincrew.local.images.checks import check_writable, is_copyable
 from traincrew.local.images.cleanup import DOWNLOADS_LOCK, sweep, sweep_downloads
 from traincrew.local.images.errors import BuildError
+from traincrew.local.images.installation import torch_builds
+from traincrew.local.images.installation.uv import Notice, Uv
+from traincrew.local.images.installation.uv_output import advice, failure_reason, is_network_failure
 from traincrew.local.images.interpreters import (
     Interpreter,
     InterpreterNotFoundError,
@@ -46,8 +49,6 @@ from traincrew.local.images.trees import (
     next_tree,
     recipe_of,
 )
-from traincrew.local.images.uv import Notice, Uv
-from traincrew.local.images.uv_output import advice, failure_reason, is_network_failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Literal
 
 _MAX_MESSAGE = 3000
@@ -52,6 +53,31 @@ class CatalogError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(_shown(message))
+
+
+def no_environment(image: str) -> str:
+    """Return why an image cannot be used if nothing but environments may be."""
+    return f"no environment is defined for it; {how_to_define(image)}"
+
+
+def without_environment(image: str, error: ImagePullError) -> ImagePullError:
+    """Return the error about an image that no environment stands for and no registry gives."""
+    if error.permanent:
+        why = f"{error.message}; or use an environment: {how_to_define(image)}"
+    else:
+        why = (
+            f'image "{image}": no environment is defined for it, and {error.message};'
+            f" {how_to_define(image)}"
+        )
+    return ImagePullError(error.reason, why, permanent=error.permanent)
+
+
+def how_to_define(image: str) -> str:
+    """Return what to do for an environment of an image."""
+    return (
+        f"define one: traincrew images map {shlex.quote(image)} --python 3.11 --requirements "
+        "requirements.txt"
+    )
 
 
 def _shown(message: str) -> str:

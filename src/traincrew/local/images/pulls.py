@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.local.images.errors import ImagePullError
+from traincrew.local.images.installation.uv import Notice
 from traincrew.local.images.oci.running import environment_of
-from traincrew.local.images.uv import Notice
 
 if TYPE_CHECKING:
     from traincrew.local.images.environment import Environment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +20,13 @@ from traincrew.local.images.checks import (
 )
 from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.environment import Environment, EnvironmentStatus
-from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
+from traincrew.local.images.errors import (
+    BuildError,
+    CatalogError,
+    ImagePullError,
+    no_environment,
+    without_environment,
+)
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
 from traincrew.local.images.oci.store import ContainerImages
 from traincrew.local.images.programs import Programs
@@ -120,7 +125,7 @@ class ImageStore:
             except ImagePullError as error:
                 if (request.source or self.source) is Source.IMAGE:
                     raise
-                raise neither(image, error) from error
+                raise without_environment(image, error) from error
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(sweep, self.cache)
@@ -222,7 +227,7 @@ class ImageStore:
         stored = relevant and self._pulls.stored(reference) is not None
         choice = sources.choose(source, own=known and not shipped, stored=stored, shipped=shipped)
         if choice is None:
-            raise ImagePullError("ErrImagePull", f'image "{image}": {_no_environment(image)}')
+            raise ImagePullError("ErrImagePull", f'image "{image}": {no_environment(image)}')
         if choice is Choice.ENVIRONMENT and definition is not None:
             return definition
         return choice
@@ -361,27 +366,6 @@ class ImageStore:
             shared = self._builds[recipe] = SharedBuild(recipe, definition, self._seals)
             shared.task.add_done_callback(lambda _: self._builds.pop(recipe, None))
         return await shared.join(progress)
-
-
-def _no_environment(image: str) -> str:
-    return f"no environment is defined for it; define one: {_mapping(image)}"
-
-
-def _mapping(image: str) -> str:
-    options = "--python 3.11 --requirements requirements.txt"
-    return f"traincrew images map {shlex.quote(image)} {options}"
-
-
-def neither(image: str, error: ImagePullError) -> ImagePullError:
-    """Return the error about an image that no environment stands for and no registry gives."""
-    if error.permanent:
-        why = f"{error.message}; or define an environment for it: {_mapping(image)}"
-    else:
-        why = (
-            f'image "{image}": no environment is defined for it, and {error.message}; define one:'
-            f" {_mapping(image)}"
-        )
-    return ImagePullError(error.reason, why, permanent=error.permanent)
 
 
 def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:

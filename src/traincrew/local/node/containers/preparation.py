@@ -63,8 +63,8 @@ Document = Mapping[str, Any]
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # no token itself
 _ONE_USER = (
-    "root of its image is the one user that this machine gives it: it cannot become another, as sshd"
-    " does, or give files to one"
+    "root of its image is the one user that this machine gives it: it cannot become another, as"
+    " sshd does, or give files to one"
 )
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

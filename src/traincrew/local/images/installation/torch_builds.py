@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from traincrew.local.images.pip_settings import pip_settings
+from traincrew.local.images.installation.pip_settings import pip_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

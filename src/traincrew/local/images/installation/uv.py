@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from traincrew.local.images.errors import BuildError
-from traincrew.local.images.pip_settings import pip_settings, uv_variables
-from traincrew.local.images.process import run
-from traincrew.local.images.uv_output import Screen
+from traincrew.local.images.installation.pip_settings import pip_settings, uv_variables
+from traincrew.local.images.installation.process import run
+from traincrew.local.images.installation.uv_output import Screen
 
 __all__ = ["Measurement", "Notice", "Uv", "find_uv"]
 

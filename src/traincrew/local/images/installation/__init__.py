@@ -1,0 +1,1 @@
+"""Installing packages into environments: uv, its settings, and what it prints."""
