@@ -1,14 +1,20 @@
 """`traincrew images` with container images: import, list, inspect, verify, prune, remove."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from local.images.oci.packing import Layer, directory, entry, stored
+from local.images.oci.packing import Layer, directory, entry, left_in, stored
 from local.images.oci.test_archives import archive, docker_files, layout_files
 from traincrew.cli.commands.images import images_command
+from traincrew.cli.images import pulling
 from traincrew.local.images.oci.store import ContainerImages
 
 BASE = Layer(directory("bin/"), entry("bin/sh", b"#!", mode=0o755))
@@ -120,7 +126,7 @@ def test_prune_removes_what_has_no_name(images: ContainerImages) -> None:
     assert run("prune") == (0, "nothing to remove\n")
 
 
-def test_verify_and_repair(images: ContainerImages) -> None:
+def test_verify_and_repair(images: ContainerImages, monkeypatch: pytest.MonkeyPatch) -> None:
     good = stored(images, BASE, names=("docker.io/me/train:7",))
     bad = stored(images, TOP, names=("docker.io/me/other:1",))
     assert run("verify", "me/train:7") == (0, "me/train:7: unchanged since it was unpacked\n")
@@ -130,10 +136,15 @@ def test_verify_and_repair(images: ContainerImages) -> None:
     assert "me/train:7: unchanged since it was unpacked" in output
     assert f"me/other:1: damaged ({bad.id})" in output
     assert "top  (content)" in output
-    assert "`traincrew images verify --repair` removes what is damaged" in output
+    assert "`traincrew images verify --repair` pulls them anew" in output
+
+    async def pull(name: str, store: ContainerImages, *, either: bool) -> None:
+        click.echo(f"{name} is pulled, {either}")
+
+    monkeypatch.setattr(pulling, "pull_container_image", pull)
     code, output = run("verify", "--repair", "me/other:1")
     assert code == 0
-    assert "removed what is damaged; to get it anew: traincrew images pull me/other:1" in output
+    assert "docker.io/me/other:1 is pulled, False" in output
     assert images.find("docker.io/me/other:1") is None
     assert images.find("docker.io/me/train:7") == good
 
@@ -163,3 +174,35 @@ def test_a_layout_in_a_directory(machine: Path) -> None:
     code, output = run("import", "layout", "--name", "me/train:7")
     assert code == 0
     assert output.splitlines()[-1].startswith("me/train:7: image ")
+
+
+def test_an_archive_that_was_imported_is_imported_again(
+    machine: Path, images: ContainerImages
+) -> None:
+    (machine / "train.tar").write_bytes(DOCKER)
+    run("import", "train.tar")
+    image = images.find("docker.io/me/train:7")
+    assert image is not None
+    (image.layers[1] / "top").unlink()
+    code, output = run("verify", "--repair", "me/train:7")
+    assert code == 0
+    assert "me/train:7: removed what is damaged; import the image again" in output
+    assert run("import", "train.tar")[0] == 0
+    assert run("verify", "me/train:7")[0] == 0
+
+
+def test_an_interrupted_import_ends_and_leaves_nothing(images: ContainerImages) -> None:
+    """Also if whoever writes the archive goes on, or does nothing."""
+    program = [sys.executable, "-m", "traincrew.cli", "images", "import", "-"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(DOCKER[:2000])
+        process.stdin.flush()
+        partial = images.directory / "partial"
+        deadline = time.monotonic() + 30
+        while not list(partial.glob("import-*/0")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert left_in(images) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +14,8 @@ import click
 from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
-    from traincrew.local.images import EnvironmentStatus, ImageStore
-    from traincrew.local.images.manifest import Damage
-    from traincrew.local.images.oci.model import StoredImage
+    from traincrew.local.images import ImageStore
     from traincrew.local.images.oci.store import ContainerImages
-
-_SHOWN = 20
-"""Differences of an environment that `verify` lists."""
 
 _catalogs = click.option(
     "--images",
@@ -302,15 +296,15 @@ def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 @images_command.command("verify")
 @click.argument("name", required=False, shell_complete=_complete_name)
-@click.option("--repair", is_flag=True, help="Build damaged environments anew.")
+@click.option("--repair", is_flag=True, help="Build or pull anew what is damaged.")
 @_catalogs
 def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) -> None:
     """Compare every file of environments and container images, or of one, with what was built.
 
     Exit code 1 if one is damaged and stays so. Pods that run keep a damaged environment after a
-    repair; `prune` removes it. Of a container image, a repair removes what is damaged; the next
-    pull fetches it.
+    repair; `prune` removes it. Of a container image, a repair pulls what is damaged.
     """
+    from traincrew.cli.images.checking import built, show_damage, verify_stored
     from traincrew.cli.images.stored import find
     from traincrew.local.images import BuildError
     from traincrew.local.images.interpreters import InterpreterNotFoundError
@@ -319,10 +313,10 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
     if name is not None and all(status.name != name for status in store.environments()):
         image = find(store.containers, name)
         if image is not None:
-            _verify_stored(store, [image], repair=repair)
+            verify_stored(store, [image], repair=repair)
             return
     failed = 0
-    for tree, sharing in _built(store, name).items():
+    for tree, sharing in built(store, name).items():
         what = ", ".join(status.name for status in sharing)
         try:
             damage = store.verify(tree)
@@ -330,7 +324,7 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
                 click.echo(f"{what}: unchanged since it was built ({tree})")
                 continue
             click.echo(f"{what}: damaged ({tree})")
-            _show(damage)
+            show_damage(damage)
             if repair:
                 say = partial(click.echo, err=True)
                 repaired = asyncio.run(store.repair(sharing[0].name, say))
@@ -340,7 +334,7 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
             click.echo(f"{what}: {error}", err=True)
         failed += 1
     if name is None:
-        _verify_stored(store, store.containers.images(), repair=repair, also=failed)
+        verify_stored(store, store.containers.images(), repair=repair, also=failed)
     if failed and not repair:
         raise CommandFailed(
             f"{failed} environment(s) not as they were built: the next pull builds them anew, and "
@@ -348,47 +342,3 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
         )
     if failed:
         raise CommandFailed(f"{failed} environment(s) could not be repaired")
-
-
-def _verify_stored(
-    store: ImageStore, images: list[StoredImage], *, repair: bool, also: int = 0
-) -> None:
-    from traincrew.cli.images.stored import verify
-
-    damaged = verify(store.containers, images, repair=repair, show=_show, say=click.echo)
-    if damaged and not also:
-        raise CommandFailed(
-            f"{damaged} container image(s) not as they were unpacked"
-            + ("" if repair else ": `traincrew images verify --repair` removes what is damaged")
-        )
-
-
-def _built(store: ImageStore, name: str | None) -> dict[Path, list[EnvironmentStatus]]:
-    """Return the built environments by their directories, which several entries may share."""
-    known = store.environments()
-    if name is not None and all(status.name != name for status in known):
-        names = ", ".join(sorted({status.name for status in known}))
-        raise BadInput(f'there is no environment "{name}"; there are: {names}')
-    built: dict[Path, list[EnvironmentStatus]] = {}
-    for status in known:
-        if status.path is not None and status.is_ready:
-            built.setdefault(status.path, []).append(status)
-    if name is not None:
-        built = {
-            tree: sharing
-            for tree, sharing in built.items()
-            if any(status.name == name for status in sharing)
-        }
-    if not built:
-        click.echo("no environment is built" if name is None else f"{name}: not built by traincrew")
-    return built
-
-
-def _show(damage: list[Damage]) -> None:
-    for one in damage[:_SHOWN]:
-        detail = f"  ({one.detail})" if one.detail else ""
-        click.echo(f"  {one.change:<7}  {one.path}{detail}")
-    if rest := damage[_SHOWN:]:
-        counts = Counter(one.change for one in rest)
-        more = ", ".join(f"{count} {change}" for change, count in sorted(counts.items()))
-        click.echo(f"  and {len(rest)} more: {more}")

@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 from traincrew.cli.display.console import Console, wants_colour
 from traincrew.cli.display.lines import Line
@@ -67,21 +67,25 @@ def _opened(source: str) -> Iterator[tuple[BinaryIO | Path, int]]:
             raise BadInput(
                 "standard input is a terminal: docker save IMAGE | traincrew images import -"
             )
-        yield sys.stdin.buffer, _size(sys.stdin.buffer)
+        try:
+            descriptor = os.dup(sys.stdin.fileno())
+        except io.UnsupportedOperation:  # in tests
+            yield sys.stdin.buffer, 0
+            return
+        # Without a buffer: its lock would be held at the end while another thread still reads.
+        with os.fdopen(descriptor, "rb", buffering=0) as raw:
+            yield cast("BinaryIO", raw), _size(descriptor)
         return
     path = Path(source)
     if path.is_dir():
         yield path, 0
         return
     with path.open("rb") as file:
-        yield file, _size(file)
+        yield file, _size(file.fileno())
 
 
-def _size(file: BinaryIO) -> int:
-    try:
-        found = os.fstat(file.fileno())
-    except io.UnsupportedOperation:  # in tests
-        return 0
+def _size(descriptor: int) -> int:
+    found = os.fstat(descriptor)
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 

@@ -182,7 +182,7 @@ def verify(
     store: ContainerImages,
     images: list[StoredImage],
     *,
-    repair: bool,
+    pull: Callable[[str], None] | None,
     show: Callable[[list[Damage]], None],
     say: Callable[[str], None],
 ) -> int:
@@ -191,10 +191,11 @@ def verify(
     Args:
         store: that has them.
         images: to compare.
-        repair: whether to remove damaged layers, which the next pull fetches anew.
+        pull: fetches an image anew, to repair it; None to leave it damaged.
         show: is given the differences of an image.
         say: is given lines for users.
     """
+    from traincrew.local.images.errors import ImagePullError
     from traincrew.local.images.oci.removal import ImageInUseError
 
     failed = 0
@@ -207,13 +208,17 @@ def verify(
                 continue
             say(f"{name}: damaged ({image.id})")
             show(damage)
-            if repair:
+            if pull is not None:
                 store.discard_damaged(image)
-                how = f"traincrew images pull {name}" if image.digest else "import it again"
-                say(f"{name}: removed what is damaged; to get it anew: {how}")
+                if image.digest and image.names:
+                    pull(image.names[0])
+                else:
+                    say(f"{name}: removed what is damaged; import the image again")
                 continue
         except ImageInUseError as error:
             say(f"{name}: {error}: delete its pods first")
+        except ImagePullError as error:
+            say(error.message)
         except OSError as error:
             say(f"{name}: {error}")
         failed += 1

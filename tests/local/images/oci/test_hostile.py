@@ -199,6 +199,7 @@ HARMLESS: dict[str, tuple[Layer, Callable[[StoredImage], bool]]] = {
     "a hidden second archive": (Layer(GOOD, end=END + Layer(entry("hidden", b"x")).archive), lambda image: set(files(image)) == {"good"}),
     "a size in a hard link": (Layer(GOOD, entry("h", b"", HARD, link="good", size=600), entry("y", b"y")), lambda image: set(files(image)) == {"good", "h", "y"}),
     "a PAX size beside another": (Layer(pax({"size": b"3"}) + header(b"x", FILE, 0) + padded(b"abc"), entry("y", b"y")), lambda image: files(image)["x"] == "abc"),
+    "a sparse size without a map": (Layer(pax({"GNU.sparse.size": b"9" * 12}) + entry("x", b"abc")), lambda image: files(image)["x"] == "abc"),
     "thousands of empty gzip members": (Layer(GOOD, blob=gzip.compress(b"") * 5000 + gzip.compress(PLAIN)), lambda image: set(files(image)) == {"good"}),
 }  # fmt: skip
 

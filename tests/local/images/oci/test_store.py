@@ -36,7 +36,7 @@ from traincrew.local.images.oci.removal import ImageInUseError
 from traincrew.local.images.oci.store import ContainerImages
 
 BASE = Layer(directory("./"), directory("bin/", 0o555), entry("bin/sh", b"#!", mode=0o755))
-TOP = Layer(entry("etc/motd", b"hello"), entry("bin/.wh.sh"))
+TOP = Layer(entry("etc/motd", b"hello"), directory("bin/", 0o555), entry("bin/.wh.sh"))
 OTHER = Layer(entry("other", b"other"))
 NAME = "docker.io/me/train:7"
 
@@ -60,6 +60,7 @@ def test_an_image_is_stored_and_found(images: ContainerImages) -> None:
     assert image == ContainerImages(images.directory).find(NAME)
     assert images.find("docker.io/me/train:8") is images.find("sha256:" + "0" * 64) is None
     assert images.find(f"docker.io/me/train@{image.digest}") == image
+    assert images.find(f"docker.io/me/train:9@{image.digest}") == image
     assert images.find(f"docker.io/me/trai@{image.digest}") is None
     assert left_in(images) == []
 

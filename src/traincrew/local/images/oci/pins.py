@@ -13,7 +13,7 @@ import secrets
 import threading
 from typing import TYPE_CHECKING
 
-from traincrew.local.filelocks import try_lock
+from traincrew.local.filelocks import is_named, try_lock
 from traincrew.local.images.oci.cleanup import PINS
 
 if TYPE_CHECKING:
@@ -61,11 +61,15 @@ class Pins:
                 self._ids = left
 
     def _write(self, ids: set[str]) -> None:
-        if self._file is None:
+        while self._file is None:
             path = self._partial / f"{secrets.token_hex(8)}{PINS}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(path, flags, 0o600)
-            try_lock(self._file)
+            descriptor = os.open(path, flags, 0o600)
+            # Another process may have taken it for one of a killed process, and removed it.
+            if try_lock(descriptor) and is_named(path, descriptor):
+                self._file = descriptor
+            else:
+                os.close(descriptor)
         content = "".join(f"{one}\n" for one in sorted(ids)).encode()
         os.pwrite(self._file, content, 0)
         os.ftruncate(self._file, len(content))

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
     from traincrew.local.images.oci.layers import Owners
 
-__all__ = ["ImageRecord", "LayerRecord", "Places", "now", "read"]
+__all__ = ["DIRECTORIES", "TREE", "ImageRecord", "LayerRecord", "Places", "now", "read"]
 
 _LOCKS = "locks"
 _NAMES = "names.json"
+TREE = "tree"
+DIRECTORIES = "directories"
+"""Of an image: directories that its layers hide, as they should be (`implied`)."""
 
 
 class LayerRecord(Struct, frozen=True):

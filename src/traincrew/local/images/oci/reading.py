@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.model import StoredImage
-from traincrew.local.images.oci.places import ImageRecord, LayerRecord, Places, read
+from traincrew.local.images.oci.places import (
+    DIRECTORIES,
+    TREE,
+    ImageRecord,
+    LayerRecord,
+    Places,
+    read,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from traincrew.local.images.oci.model import ImageConfig
     from traincrew.local.images.oci.platforms import Platform
 
-__all__ = ["stored_image"]
+__all__ = ["layers_of", "stored_image"]
 
 
 def stored_image(
@@ -36,30 +44,44 @@ def stored_image(
         config = parse_config((place / "config.json").read_bytes(), None, platform)
     except (OSError, ImageContentError):
         return None
-    layers: dict[Path, None] = {}
-    size = 0
-    left_out: list[str] = []
-    for diff_id in config.diff_ids:
-        directory = places.layer(diff_id)
-        layer: LayerRecord | None = read(directory / "layer.json", LayerRecord)
-        if layer is None:
-            return None
-        tree = directory / "tree"
-        if layer.is_opaque:
-            layers.clear()
-        # overlayfs accepts a directory once. Of a layer that is there twice, the upper one
-        # hides and deletes all that the lower one does.
-        size += layer.size if tree not in layers else 0
-        layers.pop(tree, None)
-        layers[tree] = None
-        left_out += (text for text in layer.left_out if text not in left_out)
+    layers = layers_of(places, config)
+    if layers is None:
+        return None
+    trees = list(layers)
+    if (place / DIRECTORIES).is_dir():
+        trees.append(place / DIRECTORIES)
     return StoredImage(
         id=image_id,
         digest=record.digest,
         names=tuple(sorted(name for name, owner in names.items() if owner == image_id)),
         config=config,
-        layers=tuple(layers),
-        size=size,
+        layers=tuple(trees),
+        size=sum(layer.size for layer in layers.values()),
         created=record.created,
-        left_out=tuple(left_out),
+        left_out=tuple(dict.fromkeys(text for layer in layers.values() for text in layer.left_out)),
     )
+
+
+def layers_of(places: Places, config: ImageConfig) -> dict[Path, LayerRecord] | None:
+    """Return the trees of an image's layers as they are mounted, lowest first, with their records.
+
+    Args:
+        places: of the store.
+        config: of the image.
+
+    Returns:
+        None if a layer is missing.
+    """
+    layers: dict[Path, LayerRecord] = {}
+    for diff_id in config.diff_ids:
+        directory = places.layer(diff_id)
+        layer: LayerRecord | None = read(directory / "layer.json", LayerRecord)
+        if layer is None:
+            return None
+        if layer.is_opaque:
+            layers.clear()
+        # overlayfs accepts a directory once. Of a layer that is there twice, the upper one
+        # hides and deletes all that the lower one does.
+        layers.pop(directory / TREE, None)
+        layers[directory / TREE] = layer
+    return layers

@@ -20,11 +20,20 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import new_directory, sweep
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.documents import digest_of
+from traincrew.local.images.oci.implied import restore_directories
 from traincrew.local.images.oci.layers import unpack
 from traincrew.local.images.oci.pins import Pins
-from traincrew.local.images.oci.places import ImageRecord, LayerRecord, Places, now, read
+from traincrew.local.images.oci.places import (
+    DIRECTORIES,
+    TREE,
+    ImageRecord,
+    LayerRecord,
+    Places,
+    now,
+    read,
+)
 from traincrew.local.images.oci.platforms import Platform, platform_of
-from traincrew.local.images.oci.reading import stored_image
+from traincrew.local.images.oci.reading import layers_of, stored_image
 from traincrew.local.images.oci.removal import (
     ImageInUseError,
     remove_image,
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.images.manifest import Damage
     from traincrew.local.images.oci.layers import Owners
-    from traincrew.local.images.oci.model import Descriptor, StoredImage
+    from traincrew.local.images.oci.model import Descriptor, ImageConfig, StoredImage
 
 __all__ = ["ContainerImages", "ImageInUseError", "own_owners"]
 
@@ -165,7 +174,7 @@ class ContainerImages:
         diff_id: str,
         progress: Callable[[int], None],
     ) -> LayerRecord:
-        tree = made / "tree"
+        tree = made / TREE
         tree.mkdir(mode=0o700)
         root = os.open(tree, _DIRECTORY)
         try:
@@ -204,14 +213,16 @@ class ContainerImages:
                 if not self._places.layer(diff_id).is_dir():
                     raise ImageContentError(f"its layer {diff_id} was removed meanwhile")
             with self._places.lock("names"):
-                self._write_image(image_id, manifest, config, digest)
+                self._write_image(image_id, parsed, manifest, config, digest)
                 self._places.write_names({**self._places.names(), **dict.fromkeys(names, image_id)})
             self._pins.remove(parsed.diff_ids)
         found = self.find(image_id)
         assert found is not None
         return found
 
-    def _write_image(self, image_id: str, manifest: bytes, config: bytes, digest: str) -> None:
+    def _write_image(
+        self, image_id: str, parsed: ImageConfig, manifest: bytes, config: bytes, digest: str
+    ) -> None:
         place = self._places.image(image_id)
         record = msgspec.json.encode(ImageRecord(digest, now()))
         if place.is_dir():
@@ -225,6 +236,12 @@ class ContainerImages:
             write_new(made / "manifest.json", manifest)
             write_new(made / "config.json", config)
             write_new(made / "image.json", record)
+            layers = layers_of(self._places, parsed) or {}
+            restore_directories(
+                [(tree, layer.implied) for tree, layer in layers.items()],
+                made / DIRECTORIES,
+                owned=self._owners == "true",
+            )
             self._places.complete(made, place)
 
     def temporary(self) -> AbstractContextManager[Path]:
@@ -249,6 +266,8 @@ class ContainerImages:
         if name in names:
             return stored_image(self._places, self._platform, names[name], names)
         repository, _, digest = name.partition("@")
+        place, slash, last = repository.rpartition("/")
+        repository = place + slash + last.partition(":")[0]  # a digest says more than a tag
         if digest:
             for image_id in {names[known] for known in names if _is_of(known, repository)}:
                 found = stored_image(self._places, self._platform, image_id, names)
@@ -294,7 +313,7 @@ class ContainerImages:
         """
         return [
             replace(damage, path=f"{tree.parent.name[7:19]}/{damage.path}")
-            for tree in image.layers
+            for tree in _unpacked(image)
             for damage in damage_of(tree, tree.parent / "records", self._owners)
         ]
 
@@ -342,11 +361,13 @@ class ContainerImages:
         """
         damaged = {
             tree.parent
-            for tree in image.layers
+            for tree in _unpacked(image)
             if damage_of(tree, tree.parent / "records", self._owners)
         }
         sharing = [
-            other for other in self.images() if any(tree.parent in damaged for tree in other.layers)
+            other
+            for other in self.images()
+            if any(tree.parent in damaged for tree in _unpacked(other))
         ]
         remove_layers(self._places, damaged, sharing)
         return len(damaged)
@@ -355,6 +376,11 @@ class ContainerImages:
         if not self._made:
             self._places.make()
             self._made = True
+
+
+def _unpacked(image: StoredImage) -> list[Path]:
+    """Return the trees of an image that layers were unpacked to."""
+    return [tree for tree in image.layers if tree.name == TREE]
 
 
 def _is_of(name: str, repository: str) -> bool:

@@ -26,9 +26,11 @@ _READ = 64 * 1024
 _PIECE = 1024 * 1024
 _WAITING = 8
 """Pieces that are decompressed before the caller wants them: 8 MiB."""
+_END_SECONDS = 2.0
 _WINDOW_LOG = 27
 """Of zstd: 128 MiB of memory, the most that ``zstd`` itself accepts without being asked to."""
 
+_LONGEST_MAGIC = 6
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _OTHERS = {
@@ -59,8 +61,9 @@ def decompressed(file: BinaryIO, read: Callable[[bytes], None]) -> Iterator[byte
         ImageContentError: It is cut or damaged.
         OSError: It cannot be read.
     """
-    first = file.read(_READ)
-    read(first)
+    first = _read(file, read)
+    while len(first) < _LONGEST_MAGIC and (more := _read(file, read)):
+        first += more  # pipes give what they have
     for magic, name in _OTHERS.items():
         if first.startswith(magic):
             raise ImageContentError(f"a layer is compressed by {name}; it must be gzip or zstd")
@@ -179,7 +182,8 @@ class Decompression:
             self._stopped = True
             self._pieces.clear()
             self._changed.notify_all()
-        self._thread.join()
+        # It may wait for a pipe that nobody writes to, for ever.
+        self._thread.join(_END_SECONDS)
 
     def piece(self) -> bytes:
         """Return the next bytes of the archive, or none at its end.

@@ -132,6 +132,8 @@ class Archive:
             return
         if entry.parts is not None:
             _check_sparse(entry)
+        else:
+            entry.size = entry.stored  # a size of sparse files alone makes none
         entry.type = 0x30
 
     def _header(self) -> bytes:
