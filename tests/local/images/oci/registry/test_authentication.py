@@ -208,6 +208,31 @@ async def test_a_redirect_carries_no_credentials(closed: Registry, puller: Pulle
         assert elsewhere.sent() == {None}
 
 
+@pytest.mark.parametrize("status", [400, 401, 403])
+async def test_an_object_store_that_refuses_is_asked_again(
+    closed: Registry, puller: Puller, status: int
+) -> None:
+    """The signature of an address may have ended before it was used."""
+    elsewhere = Registry()
+    refusals = iter([status])
+    async with serving(elsewhere) as host:
+        elsewhere.add("1", b"one", b"two")
+
+        async def moving(request: web.Request) -> web.StreamResponse | None:
+            if "/blobs/" not in request.path or "Authorization" not in request.headers:
+                return None
+            return web.Response(status=307, headers={"Location": f"http://{host}{request.path}"})
+
+        async def refusing(_request: web.Request) -> web.StreamResponse | None:
+            code = next(refusals, None)
+            return None if code is None else web.Response(status=code, text="<Error/>")
+
+        closed.hook, elsewhere.hook = moving, refusing
+        words = secret({closed.host: login(USER, PASSWORD)})
+        await puller(f"{closed.host}/train:1", keyring(words))
+        assert closed.tokens_given == 1
+
+
 async def test_a_redirect_to_another_port_and_back_carries_none(
     closed: Registry, puller: Puller
 ) -> None:

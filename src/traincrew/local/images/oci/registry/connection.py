@@ -76,6 +76,8 @@ class Answer:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self.challenges = tuple(response.headers.getall("WWW-Authenticate", ()))
         self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self.is_foreign = False
+        """Whether a redirect has led to another host."""
         self._response = response
         self._url = url
         self._secrets = secrets
@@ -200,6 +202,7 @@ class Connection:
         sent = {"User-Agent": self._user_agent, "Accept-Encoding": "identity", **(headers or {})}
         if authorization is not None:
             sent["Authorization"] = authorization
+        first = origin(url)
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._once(method, url, sent, body, whole=whole)
             self.has_answers = True
@@ -210,7 +213,9 @@ class Connection:
                         refuse_encoding({k.lower(): v for k, v in response.headers.items()})
                     except BadAnswerError as error:
                         raise RegistryError("refused", str(error)) from error
-                    yield Answer(response, url, _secrets(authorization, body))
+                    answer = Answer(response, url, _secrets(authorization, body))
+                    answer.is_foreign = origin(url) != first
+                    yield answer
                     return
                 if body is not None:
                     raise RegistryError(
