@@ -43,19 +43,23 @@ def digest(data: bytes) -> str:
 class Layer:
     """An ordinary layer: some files, and the directories they are in.
 
+    Args:
+        files: Contents by path.
+        mode: Of all files.
+
     Attributes:
         diff_id: Digest of the archive.
         size: Bytes of the archive.
         blob: What a registry has of it.
     """
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(self, files: Mapping[str, bytes], mode: int = 0o644) -> None:
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for path in sorted({str(one) for name in files for one in PurePath(name).parents}):
                 tar.addfile(_header(path, tarfile.DIRTYPE, 0o755))
             for name, content in files.items():
-                header = _header(name, tarfile.REGTYPE, 0o644)
+                header = _header(name, tarfile.REGTYPE, mode)
                 header.size = len(content)
                 tar.addfile(header, io.BytesIO(content))
         data = archive.getbuffer()

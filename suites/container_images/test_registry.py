@@ -128,10 +128,13 @@ def test_right_wrong_and_no_credentials(closed: Server, user: User) -> None:
 @pytest.mark.skipif(
     BUILDAH is None or os.geteuid() != 0, reason="needs root and apt-get install buildah"
 )
-@pytest.mark.parametrize("form", ["oci", "docker"])
+@pytest.mark.parametrize(
+    "push", ["oci gzip", "oci zstd", "oci gzip index", "v2s2 gzip", "v2s2 gzip index"]
+)
 def test_an_image_that_buildah_has_pushed(
-    closed: Server, user: User, tmp_path: Path, form: str
+    closed: Server, user: User, tmp_path: Path, push: str
 ) -> None:
+    form, compression, *index = push.split()
     (tmp_path / "program").write_text("#!/bin/sh\n")
     storage = ["--root", f"{tmp_path}/buildah", "--runroot", f"{tmp_path}/run"]
 
@@ -144,9 +147,15 @@ def test_an_image_that_buildah_has_pushed(
     container = buildah("from", "scratch")
     buildah("add", container, str(tmp_path / "program"), "/bin/program")
     buildah("config", "--entrypoint", '["/bin/program"]', "--user", "7", container)
-    buildah("commit", "--format", form, container, "made")
+    buildah("commit", "--format", form.replace("v2s2", "docker"), container, "made")
     image = f"{closed.host}/team/made:1"
-    buildah("push", "--tls-verify=false", "--creds", f"{USER}:{PASSWORD}", "made", image)
+    options = ["--tls-verify=false", "--creds", f"{USER}:{PASSWORD}", "--format"]
+    if index:
+        buildah("manifest", "create", "several")
+        buildah("manifest", "add", "several", "made")
+        buildah("manifest", "push", "--all", *options, form, "several", f"docker://{image}")
+    else:
+        buildah("push", "--compression-format", compression, *options, form, "made", image)
     user.log_in(closed.host, LOGIN)
     code, output = user.pull(image)
     assert code == 0, output

@@ -146,6 +146,7 @@ def _variables(what: Subject, sources: Sources, identity: Identity) -> dict[str,
         "PATH": _SYSTEM_PATH,
         "HOME": home_of(uid) if root is None else accounts_of(root).find(str(uid)).home,
         "HOSTNAME": what.pod.hostname,
+        **({"TERM": "xterm"} if root is not None and what.container.get("tty") else {}),
         **what.image.variables,
     }
     if context.pod_options.admin_kubeconfig:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LINKS = {
-    "core": "/proc/kcore",
     "fd": "/proc/self/fd",
     "ptmx": "pts/ptmx",
     "stderr": "/proc/self/fd/2",

@@ -1,6 +1,7 @@
 """Who is told which credentials, and what users read when they are refused."""
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -207,6 +208,31 @@ async def test_a_redirect_carries_no_credentials(closed: Registry, puller: Pulle
         assert elsewhere.sent() == {None}
 
 
+@pytest.mark.parametrize("status", [400, 401, 403])
+async def test_an_object_store_that_refuses_is_asked_again(
+    closed: Registry, puller: Puller, status: int
+) -> None:
+    """The signature of an address may have ended before it was used."""
+    elsewhere = Registry()
+    refusals = iter([status])
+    async with serving(elsewhere) as host:
+        elsewhere.add("1", b"one", b"two")
+
+        async def moving(request: web.Request) -> web.StreamResponse | None:
+            if "/blobs/" not in request.path or "Authorization" not in request.headers:
+                return None
+            return web.Response(status=307, headers={"Location": f"http://{host}{request.path}"})
+
+        async def refusing(_request: web.Request) -> web.StreamResponse | None:
+            code = next(refusals, None)
+            return None if code is None else web.Response(status=code, text="<Error/>")
+
+        closed.hook, elsewhere.hook = moving, refusing
+        words = secret({closed.host: login(USER, PASSWORD)})
+        await puller(f"{closed.host}/train:1", keyring(words))
+        assert closed.tokens_given == 1
+
+
 async def test_a_redirect_to_another_port_and_back_carries_none(
     closed: Registry, puller: Puller
 ) -> None:
@@ -290,15 +316,48 @@ async def test_tokens_that_are_none_are_refused(
 
 
 async def test_what_a_registry_repeats_is_not_shown(closed: Registry, puller: Puller) -> None:
+    closed.scheme = "basic"
+    closed.users[USER] = "short"
+
     async def echoing(request: web.Request) -> web.StreamResponse | None:
         header = request.headers.get("Authorization")
-        return None if header is None else refused(401, "NO", f"bad header: {header}\x1b[2J")
+        if header is None:
+            return None
+        _, _, password = base64.b64decode(header[6:]).decode().partition(":")
+        return refused(401, "NO", f"bad header {header}, bad word {password}\x1b[2J")
 
     closed.hook = echoing
-    words = secret({closed.host: login(USER, PASSWORD)})
+    words = secret({closed.host: login(USER, "s3cr3t")})
     message = await refusal_of(puller, f"{closed.host}/train:1", words)
-    assert "bad header: " in message
+    assert "bad header" in message
+    assert "bad word …" in message
+    assert "s3cr3t" not in message
+    assert login(USER, "s3cr3t")["auth"] not in message
     assert "\x1b" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("basic authentication required", "basic authentication required"),
+        ("invalid token signature", "invalid token signature"),
+        ("token: abcdefgh is bad", "… is bad"),
+        ("Bearer abcdefghijklmnopqrstuvwxyz failed", "… failed"),
+        ("eyJhbGciOiJ.eyJzdWIi.c2ln is old", "… is old"),
+        ("eyJ" * 20_000, "eyJ" * 100),
+        ("Bearer " * 9_000, "Bearer Bearer"),
+        ("a\n b\tc", "a b c"),
+    ],
+)
+async def test_what_looks_like_a_token_is_not_shown(
+    closed: Registry, puller: Puller, text: str, shown: str
+) -> None:
+    async def failing(_request: web.Request) -> web.StreamResponse:
+        return refused(400, "NO", text)
+
+    closed.hook = failing
+    message = await refusal_of(puller, f"{closed.host}/train:1")
+    assert f"400 Bad Request: {shown}" in message
 
 
 async def test_a_broken_file_does_not_stop_an_open_registry(

@@ -129,6 +129,17 @@ async def test_a_wrong_manifest_is_refused(registry: Registry, puller: Puller) -
         await puller(f"{registry.host}/train@{found}")
 
 
+@pytest.mark.parametrize("given", ["sha512:" + "a" * 128, "sha256:" + "A" * 64])
+async def test_a_digest_that_nothing_checks_is_refused(
+    registry: Registry, puller: Puller, given: str
+) -> None:
+    registry.add("1", b"one")
+    registry.manifests[given] = registry.manifests["1"]
+    with pytest.raises(ImagePullError, match="the digest of the image is"):
+        await puller(f"{registry.host}/train@{given}")
+    assert registry.log == []
+
+
 async def test_a_wrong_configuration_is_refused(registry: Registry, puller: Puller) -> None:
     registry.add("1", b"one")
     config = json.loads(registry.manifests["1"][1])["config"]

@@ -214,6 +214,9 @@ async def refusal(answer: Answer, who: str, *, wrong: bool = False) -> RegistryE
     status = answer.status
     said = await answer.explained()
     text = f"{who} ({answer.host}) answered {_named(status)}" + (f": {said}" if said else "")
+    if answer.is_foreign and 400 <= status < 500 and status not in {404, 410, 429}:
+        # An object store: the address that the registry has signed is too old, say.
+        return RegistryError("failing", text)
     if status == 401 or (status == 400 and wrong):
         return RegistryError("unauthorized", text, expired="expired" in said.lower())
     if status == 403:

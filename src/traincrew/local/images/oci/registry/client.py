@@ -197,7 +197,9 @@ class Repository:
                 method, url, headers=sent, authorization=header, whole=whole
             ) as answer:
                 challenges = parse_challenges(answer.challenges)
-                if answer.status in {403, 404} and used is None:
+                if answer.is_foreign:
+                    accepted = True  # what another host says is not about these credentials
+                elif answer.status in {403, 404} and used is None:
                     challenges = await self._challenges_for_known()
                     accepted = not challenges
                 else:
@@ -259,8 +261,9 @@ class Repository:
 
     async def _candidates(self) -> list[Credential]:
         if self._left is None:
-            found, self.looked = await self._keyring.find(self._key)
-            self._left = list(found)
+            found, looked = await self._keyring.find(self._key)
+            if self._left is None:  # another request may have been faster
+                self._left, self.looked = list(found), looked
         return self._left
 
     def _use(self, credential: Credential | None) -> Authorization:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin, urlsplit
@@ -36,7 +36,12 @@ _MAX_SHOWN = 300
 _MAX_ADDRESS = 16 * 1024
 """Bytes of an address: signed ones of object stores have a few KiB."""
 _READ_BUFFER = 2**20
-_SECRET = re.compile(r"(?i)(bearer|basic|token|password|secret)([=:\s]+)\S{8,}|eyJ[\w-]+\.[\w.-]+")
+_MAX_READ = 1200
+"""Characters of an error's text that are looked at."""
+_SECRET = re.compile(
+    r"[Bb](?:earer|asic)\s+\S{16,}|(?:[Tt]oken|[Pp]assword|[Ss]ecret)\s?[=:]\s?\S{4,}"
+    r"|eyJ[\w-]{1,300}\.[\w.-]{1,1000}"
+)
 
 
 class Patience(Struct, frozen=True):
@@ -64,13 +69,18 @@ class Patience(Struct, frozen=True):
 class Answer:
     """The answer to a request, at the end of all redirects. Header names are lower case."""
 
-    def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, url: str, secrets: tuple[str, ...] = ()
+    ) -> None:
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self.challenges = tuple(response.headers.getall("WWW-Authenticate", ()))
         self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self.is_foreign = False
+        """Whether a redirect has led to another host."""
         self._response = response
         self._url = url
+        self._secrets = secrets
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives.
@@ -108,7 +118,7 @@ class Answer:
             document = decode_json(body)
         except (RegistryError, UndecodableError):
             return ""
-        return _explanation(document)
+        return _explanation(document, self._secrets)
 
 
 class Connection:
@@ -192,6 +202,7 @@ class Connection:
         sent = {"User-Agent": self._user_agent, "Accept-Encoding": "identity", **(headers or {})}
         if authorization is not None:
             sent["Authorization"] = authorization
+        first = origin(url)
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._once(method, url, sent, body, whole=whole)
             self.has_answers = True
@@ -202,7 +213,9 @@ class Connection:
                         refuse_encoding({k.lower(): v for k, v in response.headers.items()})
                     except BadAnswerError as error:
                         raise RegistryError("refused", str(error)) from error
-                    yield Answer(response, url)
+                    answer = Answer(response, url, _secrets(authorization, body))
+                    answer.is_foreign = origin(url) != first
+                    yield answer
                     return
                 if body is not None:
                     raise RegistryError(
@@ -330,7 +343,18 @@ def _failure(url: str, error: BaseException, *, proxied: bool = False) -> Regist
     return RegistryError("unreachable", text, connected=connected)
 
 
-def _explanation(document: Any) -> str:
+def _secrets(authorization: str | None, body: dict[str, str] | None) -> tuple[str, ...]:
+    """Return what was sent and must not be shown, should the server repeat it."""
+    found = list((body or {}).values())
+    scheme, _, value = (authorization or "").partition(" ")
+    if value:
+        found.append(value)
+    if scheme == "Basic":
+        found.append(b64decode(value).decode().partition(":")[2])
+    return tuple(one for one in found if one)
+
+
+def _explanation(document: Any, secrets: tuple[str, ...]) -> str:
     """Return the text of an error of a registry, or of a server of tokens."""
     if not isinstance(document, dict):
         return ""
@@ -340,8 +364,10 @@ def _explanation(document: Any) -> str:
         return ""
     for key in ("message", "error_description", "details", "error", "code"):
         text = first.get(key)
-        if isinstance(text, str) and text.strip():
-            # A server may repeat what it was sent.
-            line = _SECRET.sub("…", " ".join(text.split()))[:_MAX_SHOWN]
-            return "".join(one if one.isprintable() else "?" for one in line)
+        if not isinstance(text, str) or not text.strip():
+            continue
+        for secret in secrets:
+            text = text.replace(secret, "…")
+        line = _SECRET.sub("…", " ".join(text[:_MAX_READ].split()))[:_MAX_SHOWN]
+        return "".join(one if one.isprintable() else "?" for one in line)
     return ""

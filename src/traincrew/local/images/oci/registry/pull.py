@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.configuration import parse_config
-from traincrew.local.images.oci.documents import Manifest, ManifestSearch
+from traincrew.local.images.oci.documents import Manifest, ManifestSearch, check_digest
 from traincrew.local.images.oci.platforms import platform_of
 from traincrew.local.images.oci.registry.connection import Connection, Patience
 from traincrew.local.images.oci.registry.failures import RegistryError
@@ -103,7 +103,14 @@ async def pull(
 
 
 def _wanted(reference: ImageReference) -> str:
-    return reference.digest or reference.tag or "latest"
+    """Return what to ask for: a digest, or a tag.
+
+    Raises:
+        ImageContentError: The digest is one that nothing here can check.
+    """
+    if reference.digest:
+        return check_digest(reference.digest, "the image")
+    return reference.tag or "latest"
 
 
 class _Pull:
