@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 KEY = "TRAINCREW_SIGNING_KEY"
 UNSIGNED = (
-    f"not signed: {KEY} names no key of minisign; how to make one is in docs/guides/images.md"
+    f"not signed: {KEY} names no key of minisign; how to make one is in"
+    " docs/guides/project-images.md"
 )
 
 

@@ -74,7 +74,7 @@ class User:
                 **self._user,
             )
         assert done.returncode == 0, done.stdout[-6000:]
-        return done.stdout
+        return str(done.stdout)
 
     def has(self, name: str) -> None:
         """Import an image, as `docker save` would hand it over."""

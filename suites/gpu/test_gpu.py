@@ -7,17 +7,21 @@ nothing of the other suites:
     python -m pytest --noconftest -c /dev/null suites/gpu
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from suites.gpu.image import NAME, write_image
 
 import traincrew
 from traincrew.local.node import count_gpus
+from traincrew.local.node.machine.driver import LIBRARIES, driver_files
 from traincrew.local.node.machine.gpus import machine_gpus
 
 # Set where a suite that could not have a GPU must not count as passed.
@@ -135,3 +139,82 @@ def test_workers_share_a_gpu_if_more_are_offered_than_there_are(
     assert outcome.logs.count(f"of {workers}: {backend} on {model()}") == workers
     assert outcome.logs.count("trained from") == workers
     assert outcome.logs.count("cuda 1 files nvidia") == workers
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Import a container image with a CUDA program and nothing of the driver."""
+    if shutil.which("nvcc") is None:
+        if os.environ.get(REQUIRE):
+            pytest.fail("no CUDA compiler (nvcc)", pytrace=False)
+        pytest.skip("no CUDA compiler (nvcc)")
+    archive = write_image(tmp_path_factory.mktemp("image"))
+    command = [sys.executable, "-m", "traincrew.cli", "images", "import", str(archive)]
+    subprocess.run(command, check=True)
+
+
+def image_job(name: str, *command: str, gpus: int = 1) -> dict[str, Any]:
+    found = job(name, gpus=gpus, command=list(command))
+    template = found["spec"]["replicaSpecs"]["Worker"]["template"]
+    template["spec"]["containers"][0]["image"] = NAME
+    return found
+
+
+def test_a_container_image_computes_on_the_gpu_that_it_asks_for(image: None) -> None:
+    script = "compute && /usr/local/nvidia/bin/nvidia-smi -L"
+    outcome = traincrew.run(image_job("compute", "sh", "-c", script), timeout=MINUTES)
+
+    assert outcome.succeeded, outcome.logs
+    assert f"devices 1 {model()} last 1048575: no error" in outcome.logs
+    assert outcome.logs.count("(UUID: ") == 1
+
+
+def test_a_container_image_that_asks_for_no_gpu_has_none(image: None) -> None:
+    script = "compute; echo code $?; ls /usr/local/nvidia || echo no driver"
+    outcome = traincrew.run(image_job("none", "sh", "-c", script, gpus=0), timeout=MINUTES)
+
+    assert outcome.succeeded, outcome.logs
+    assert "devices 0" in outcome.logs
+    assert "code 3" in outcome.logs
+    assert "no driver" in outcome.logs
+
+
+def test_a_specification_of_devices_takes_the_place_of_the_driver(
+    image: None,
+) -> None:
+    place = Path("/etc/cdi/traincrew-test.json")
+    if os.geteuid() != 0:
+        pytest.skip("only root writes /etc/cdi")
+    mounts = [
+        {"hostPath": each.source, "containerPath": each.target, "options": ["ro"]}
+        for each in driver_files().mounts
+    ]
+    links = [f"{to}::{path}" for path, to in driver_files().links.items()]
+    hooks = [
+        {"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook", "args": arguments}
+        for arguments in (
+            ["nvidia-cdi-hook", "create-symlinks", *(f"--link={link}" for link in links)],
+            ["nvidia-cdi-hook", "update-ldcache", "--folder", LIBRARIES],
+        )
+    ]
+    devices = [
+        {"name": str(index), "containerEdits": {"env": [f"BY_SPECIFICATION={index}"]}}
+        for index in range(there)
+    ]
+    content = {
+        "cdiVersion": "0.6.0",
+        "kind": "nvidia.com/gpu",
+        "devices": devices,
+        "containerEdits": {"mounts": mounts, "hooks": hooks},
+    }
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(content))
+    try:
+        script = "compute && echo by $BY_SPECIFICATION"
+        outcome = traincrew.run(image_job("described", "sh", "-c", script), timeout=MINUTES)
+    finally:
+        place.unlink()
+
+    assert outcome.succeeded, outcome.logs
+    assert f"devices 1 {model()} last 1048575: no error" in outcome.logs
+    assert "by 0" in outcome.logs

@@ -116,6 +116,7 @@ def run(
     nodes: int = 1,
     gpus: int | None = None,
     images: Iterable[str | os.PathLike[str]] = (),
+    image_source: Literal["auto", "environment", "image"] = "auto",
     env: Mapping[str, str] | None = None,
     sandbox: Literal["auto", "namespaces", "bare"] = "auto",
     show: bool = True,
@@ -130,6 +131,8 @@ def run(
         gpus: GPUs of the nodes together, pretended if the machine has fewer; None means those of
             this machine.
         images: Files that say what image names stand for (docs/guides/environments.md).
+        image_source: What image names may stand for: environments, container images, or whichever
+            there is (docs/guides/images.md).
         env: Variables of every container, over the manifest's.
         sandbox: How pods are isolated.
         show: Write what `traincrew run` writes to standard output.
@@ -154,7 +157,12 @@ def run(
         session = Session(
             documents,
             Options(
-                nodes=nodes, gpus=gpus, images=paths, sandbox=sandbox, directory=str(Path.cwd())
+                nodes=nodes,
+                gpus=gpus,
+                images=paths,
+                image_source=image_source,
+                sandbox=sandbox,
+                directory=str(Path.cwd()),
             ),
             namespace=namespace,
             timeout=timeout,

@@ -10,6 +10,7 @@ import pytest
 
 from local.node.machine_image import image_of, machine_layer
 from local.node.support import CAPABILITIES, World, node_world, shell
+from traincrew.local.filelocks import try_lock
 from traincrew.local.images.oci.files import read_file
 
 if TYPE_CHECKING:
@@ -210,3 +211,29 @@ async def test_images_that_cannot_run(
         return said.get("reason") == reason and text in said.get("message", "")
 
     await world.container(told)
+
+
+async def test_a_container_holds_its_image_while_it_runs(
+    world: World, layer: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "image"
+    place.mkdir()
+    world.images.environment = image_of(layer, place=place)
+    await world.pod("sleep 1000", finalizers=["test/hold"])
+    await world.phase("Running")
+
+    def held() -> bool:
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            return not try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    assert held()
+    await world.delete()
+    await world.container(lambda status: "terminated" in status["state"])
+
+    async def released() -> bool:
+        return not held()
+
+    await world.until(released, "the image is not held")

@@ -35,6 +35,8 @@ class ImageRoot(Struct, frozen=True, kw_only=True):
         passwd: Text of its `/etc/passwd`, and `group` of its `/etc/group`.
         volumes: Directories that can be written also if the root is read-only.
         stop_signal: What ends its programs.
+        place: Directory of the store on which a container holds a shared lock: its image is not
+            removed. None if nobody removes it.
     """
 
     id: str
@@ -45,6 +47,7 @@ class ImageRoot(Struct, frozen=True, kw_only=True):
     group: str = ""
     volumes: tuple[str, ...] = ()
     stop_signal: str = "SIGTERM"
+    place: Path | None = None
 
 
 class Environment(Struct, frozen=True):

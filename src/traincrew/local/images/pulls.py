@@ -92,7 +92,7 @@ class ContainerPulls:
                 stored = await self._fetch(reference, request, report)
             elif request.always and stored.digest:
                 stored = await self._renewed(image, reference, stored, request, report)
-        return await asyncio.to_thread(environment_of, reference, stored)
+        return await asyncio.to_thread(environment_of, reference, stored, self._store.place(stored))
 
     async def _renewed(
         self,

@@ -141,3 +141,7 @@ class LayerStore(Protocol):
     def find(self, name: str) -> StoredImage | None:
         """Return the image of a normalized reference, or of an ID (``sha256:…``)."""
         ...
+
+    def place(self, image: StoredImage) -> Path:
+        """Return the directory on which a container holds a shared lock (flock) while it runs."""
+        ...

@@ -8,6 +8,8 @@ from traincrew.local.images.environment import Environment, ImageRoot
 from traincrew.local.images.oci.files import read_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traincrew.local.images.oci.model import StoredImage
     from traincrew.local.images.reference import ImageReference
 
@@ -17,12 +19,15 @@ _MAX_ACCOUNTS = 1024 * 1024
 """Bytes of `/etc/passwd` and of `/etc/group` that are read."""
 
 
-def environment_of(reference: ImageReference, image: StoredImage) -> Environment:
+def environment_of(
+    reference: ImageReference, image: StoredImage, place: Path | None = None
+) -> Environment:
     """Return what a container needs of an image.
 
     Args:
         reference: By which the container names it.
         image: The image.
+        place: On which containers hold a lock.
     """
     config = image.config
     identity = f"{reference.repository}@{image.digest}" if image.digest else image.id
@@ -41,6 +46,7 @@ def environment_of(reference: ImageReference, image: StoredImage) -> Environment
             group=_text(image, "/etc/group"),
             volumes=config.volumes,
             stop_signal=config.stop_signal,
+            place=place,
         ),
     )
 

@@ -305,6 +305,10 @@ class ContainerImages:
         finally:
             os.close(descriptor)
 
+    def place(self, image: StoredImage) -> Path:
+        """Return the directory on which a container holds a shared lock: see `use`."""
+        return self._places.image(image.id)
+
     def verify(self, image: StoredImage) -> list[Damage]:
         """Compare every file of an image with what was unpacked; takes seconds for gigabytes.
 

@@ -218,12 +218,13 @@ def _process(
     volumes: list[VolumeMount],
 ) -> ContainerProcess:
     """Return the process that the fork server is to start."""
-    container = what.container
+    container, root = what.container, what.image.root
     return ContainerProcess(
         directory=str(what.instance.directory),
         command=command,
         hostname=what.pod.hostname,
         memory_limit=memory_limit(container) if what.isolated else 0,
+        image=str(place) if (place := root.place if root is not None else None) else "",
         rootfs=rootfs,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,

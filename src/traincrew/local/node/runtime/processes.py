@@ -168,12 +168,14 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
         memory_limit: bytes; 0 for none. More than that in its root file system ends it.
+        image: directory that is locked, shared, while it runs; empty for none.
     """
 
     directory: str
     command: list[str]
     hostname: str = ""
     memory_limit: int = 0
+    image: str = ""
     rootfs: RootFilesystem | None = None
     tty: bool = False
     stdin: bool = False

@@ -8,6 +8,7 @@ are gone it continues, and a new node adopts it by the files it writes (see `fil
 # Over 400 lines: one process, from the start of a container to the record of its end.
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -53,6 +54,7 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     reserved: files.Reserved | None = None
     try:
         files.write_json(f"{directory}/process.json", process)
+        _hold(specification.get("image", ""))
         reserved = files.Reserved(f"{directory}/exit.json")
         log = _Log(f"{directory}/log")
         container = _Container(specification)
@@ -88,6 +90,20 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         _record(reserved, outcome)
     if failure is not None:
         _reply(connection, {"failed": failure})
+
+
+def _hold(image: str) -> None:
+    """Keep an image from being removed as long as this process lives.
+
+    Raises:
+        OSError: It was removed meanwhile.
+    """
+    if image:
+        place = os.open(image, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Whoever removes it holds the lock for a moment, and then it has another name.
+        fcntl.flock(place, fcntl.LOCK_SH)
+        if not os.path.samestat(os.fstat(place), os.stat(image)):
+            raise FileNotFoundError(2, "the image was removed", image)
 
 
 def _record(reserved: files.Reserved, outcome: dict[str, Any]) -> None:

@@ -328,6 +328,9 @@ class Store:
     def find(self, name: str) -> StoredImage | None:
         return self.images.get(name)
 
+    def place(self, image: StoredImage) -> Path:
+        return self.directory / image.id
+
 
 def secret(auths: dict[str, Any], name: str = "default/login") -> PullSecret:
     """Return a Secret of imagePullSecrets."""

@@ -1,0 +1,84 @@
+"""A container image with a CUDA program and the C library, and nothing of the driver."""
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+__all__ = ["NAME", "write_image"]
+
+NAME = "me/compute:1"
+PROGRAM = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void add(float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += i;
+}
+int main() {
+  int devices = 0, n = 1 << 20;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    printf("devices 0\n");
+    return 3;
+  }
+  cudaDeviceProp found;
+  cudaGetDeviceProperties(&found, 0);
+  float *x, last = 0;
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMemset(x, 0, n * sizeof(float));
+  add<<<(n + 255) / 256, 256>>>(x, n);
+  cudaMemcpy(&last, x + n - 1, sizeof(float), cudaMemcpyDeviceToHost);
+  printf("devices %d %s last %.0f: %s\n", devices, found.name, last,
+         cudaGetErrorString(cudaGetLastError()));
+  return last == n - 1 ? 0 : 1;
+}
+"""
+
+
+def write_image(directory: Path) -> Path:
+    """Compile the program, and write an archive of an image as `docker save` does.
+
+    Args:
+        directory: For the archive and what it is made of.
+    """
+    source, program = directory / "compute.cu", directory / "compute"
+    source.write_text(PROGRAM)
+    compile_it = ["nvcc", "-cudart", "static", "-O2", "-o", str(program), str(source)]
+    subprocess.run(compile_it, check=True)
+    shell, smi = shutil.which("sh"), shutil.which("nvidia-smi")
+    assert shell is not None
+    assert smi is not None
+    programs = {"bin/compute": program, "bin/sh": Path(shell)}
+    asked = subprocess.run(
+        ["ldd", *map(str, programs.values()), smi], capture_output=True, text=True, check=False
+    ).stdout
+    libraries = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", asked, re.MULTILINE))
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name, path in programs.items():
+            tar.add(path.resolve(), name)
+        for library in sorted(libraries):
+            tar.add(Path(library).resolve(), library.lstrip("/"))
+    archive = directory / "image.tar"
+    with tarfile.open(archive, "w") as tar:
+        digest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
+        config = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Entrypoint": ["/bin/compute"], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
+        }
+        manifest = [{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]
+        for name, content in (
+            ("layer.tar", layer.getvalue()),
+            ("config.json", json.dumps(config).encode()),
+            ("manifest.json", json.dumps(manifest).encode()),
+        ):
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            tar.addfile(header, io.BytesIO(content))
+    return archive
