@@ -26,6 +26,7 @@ PUBLIC = {
     "run": "(manifest: 'str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]',"
     " *, timeout: 'float | None' = None, namespace: 'str | None' = None, nodes: 'int' = 1,"
     " gpus: 'int | None' = None, images: 'Iterable[str | os.PathLike[str]]' = (),"
+    " image_source: \"Literal['auto', 'environment', 'image']\" = 'auto',"
     " env: 'Mapping[str, str] | None' = None,"
     " sandbox: \"Literal['auto', 'namespaces', 'bare']\" = 'auto', show: 'bool' = True)"
     " -> 'Outcome'",
