@@ -63,7 +63,7 @@ def no_environment(image: str) -> str:
 def without_environment(image: str, error: ImagePullError) -> ImagePullError:
     """Return the error about an image that no environment stands for and no registry gives."""
     if error.permanent:
-        why = f"{error.message}; or use an environment: {how_to_define(image)}"
+        why = f"{error.message}; an environment can take its place; {how_to_define(image)}"
     else:
         why = (
             f'image "{image}": no environment is defined for it, and {error.message};'
