@@ -51,6 +51,11 @@ class Difference(NamedTuple):
 
 _LOST = r"spec\.tolerations\[node\.kubernetes\.io/(not-ready|unreachable)\]\.tolerationSeconds"
 
+_PULLED = (
+    r"Normal Pulled \(.*\): (Container image \".*\" already present on machine and can be accessed"
+    r" by the pod|Successfully pulled image .*)"
+)
+
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "time on a lost node",
@@ -74,11 +79,18 @@ DIFFERENCES: tuple[Difference, ...] = (
         real=r"resources(: \{\}|\.limits\.memory: 9007199254740988Ki)",
     ),
     Difference(
-        "why an image cannot be had",
-        "On a cluster a registry refuses; in the embedded cluster nobody has said what the image"
-        " stands for, and the message says how to.",
+        "what an image name stands for",
+        "There always an image; here an environment or an image, and the event says which.",
         section="Pod .*, events of kubelet",
-        embedded="Warning Failed .*: Failed to pull image .*: no environment is defined for it;.*",
+        embedded=rf"{_PULLED}\. Using (environment|image) .*",
+        real=_PULLED,
+    ),
+    Difference(
+        "why an image cannot be had",
+        "On a cluster a registry refuses. Here the message also says how to define an environment"
+        " for the image.",
+        section="Pod .*, events of kubelet",
+        embedded="Warning Failed .*: Failed to pull image .*: no environment is defined for it,.*",
         real="Warning Failed .*: Failed to pull image .*: failed to pull and unpack image .*",
     ),
     Difference(
