@@ -74,7 +74,7 @@ class ContainerPulls:
     ) -> Environment:
         """Return an image; fetch it first if it is not there, or is to be asked for.
 
-        Where the registry does not answer, an image that is stored is used, with a `StaleNotice`.
+        Where the registry does not answer or refuses, what is stored is used, with a `StaleNotice`.
 
         Args:
             image: As the container names it.
