@@ -83,7 +83,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "There always an image; here an environment or an image, and the event says which.",
         section="Pod .*, events of kubelet",
         embedded=rf"{_PULLED}\. Using (environment|image) .*",
-        real=_PULLED,
+        real=rf"{_PULLED}( x\d+)?",
     ),
     Difference(
         "why an image cannot be had",
