@@ -15,7 +15,6 @@ from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
 from traincrew.local.node.machine.loopback import is_taken
-from traincrew.local.node.machine.sockets import holder_of
 from traincrew.local.node.network.hostports import PodPorts, taken_ports
 from traincrew.local.node.network.hosts import PodName, kernel_host_name
 from traincrew.local.node.network.resolvconf import queries_cluster
@@ -30,6 +29,7 @@ from traincrew.local.node.records.reporting import StatusReporter
 from traincrew.local.node.records.status import FINISHED
 from traincrew.local.node.volumes.podvolumes import PodVolumes
 from traincrew.local.node.waiting import in_thread
+from traincrew.local.sockets import holder_of
 
 if TYPE_CHECKING:
     from pathlib import Path
