@@ -188,7 +188,9 @@ class ContainerImages:
             raise OSError(error.errno, error.strerror, str(self.directory)) from error
         finally:
             os.close(root)
-        return LayerRecord(found.size, found.is_opaque, found.implied, found.left_out)
+        return LayerRecord(
+            found.size, found.is_opaque, found.implied, found.left_out, found.has_owners
+        )
 
     def add_image(
         self, names: Sequence[str], manifest: bytes, config: bytes, digest: str

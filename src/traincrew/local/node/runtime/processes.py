@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from traincrew.local.subordinate import IdMap  # noqa: TC001 - decoded
+
 __all__ = [
     "Collect",
     "CommandProcess",
@@ -141,6 +143,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
             then the IDs inside the user namespace, and are required.
         uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
         capabilities: numbers of those that the program may have; None for all of the node's.
+        id_map: the users of the user namespace; None for the node's own alone.
     """
 
     environment: dict[str, str]
@@ -153,6 +156,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     no_new_privileges: bool = False
     capabilities: list[int] | None = None
     own_ports: OwnPorts | None = None
+    id_map: IdMap | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return these settings by name, for another program of the container."""

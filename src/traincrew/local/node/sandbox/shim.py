@@ -276,6 +276,10 @@ def _enter_namespaces(specification: dict[str, Any]) -> namespaces.JoinedProgram
         namespaces.enter(join, join["kinds"], user_namespace=user_namespace)
         if "pid" in join["kinds"]:
             return namespaces.JoinedProgram()
+    elif (id_map := specification.get("id_map")) is not None:
+        from . import subordinate
+
+        subordinate.enter(id_map)
     elif user_namespace:
         uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(syscalls.CLONE_NEWUSER)
@@ -297,6 +301,8 @@ def _become_program(
     if specification["namespaces"]:
         from . import rootfs, syscalls
 
+        # The container's own /proc may be the machine's, which has another number for it.
+        process = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         syscalls.unshare(syscalls.CLONE_NEWNS)
         if joined is not None:
             joined.hand_over()
@@ -309,7 +315,12 @@ def _become_program(
         os._exit(128)
     streams.take()
     own.hand_over()
-    if specification["namespaces"] and specification["user_namespace"]:
+    if specification["namespaces"] and specification.get("id_map") is not None:
+        from . import subordinate
+
+        subordinate.nest(specification["id_map"], process)
+        program.become_user(specification)
+    elif specification["namespaces"] and specification["user_namespace"]:
         from . import syscalls
 
         syscalls.unshare(syscalls.CLONE_NEWUSER)
