@@ -147,8 +147,6 @@ class _Lines:
         if now < self._next:
             return
         self._next = now + _STEP_SECONDS
-        done = sum(layer.phase == "done" for layer in progress.layers)
         fetched, total = progress.fetched / 1e6, progress.total / 1e6
-        self._report(
-            f"{fetched:.0f} of {total:.0f} MB, {done} of {len(progress.layers)} layers unpacked"
-        )
+        unpacked = f"{progress.finished} of {len(progress.layers)} layers unpacked"
+        self._report(f"{fetched:.0f} of {total:.0f} MB, {unpacked}")

@@ -28,6 +28,7 @@ from local.images.oci.packing import (
     entry,
     hard_link,
     header,
+    in_use,
     left_in,
     listing,
     octal,
@@ -340,7 +341,7 @@ def test_an_image_whose_settings_do_not_fit(images: ContainerImages) -> None:
 
 def test_a_user_cannot_remove_what_runs(images: ContainerImages) -> None:
     image = stored(images, Layer(GOOD))
-    with images.use(image), pytest.raises(ImageInUseError):
+    with in_use(images, image), pytest.raises(ImageInUseError):
         images.remove(image)
 
 

@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from traincrew.local.directories import write_new
-from traincrew.local.filelocks import is_named, try_lock
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import new_directory, sweep
 from traincrew.local.images.oci.configuration import parse_config
@@ -43,7 +42,7 @@ from traincrew.local.images.oci.removal import (
 from traincrew.local.images.oci.verification import damage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -87,6 +86,11 @@ class ContainerImages:
         self._turns = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._made = False
         sweep(self._places.partial)
+
+    @classmethod
+    def of_cache(cls, cache: Path) -> ContainerImages:
+        """Return the images of a cache, such as `default_cache()`."""
+        return cls(cache / "container-images")
 
     @property
     def directory(self) -> Path:
@@ -286,27 +290,11 @@ class ContainerImages:
             (image for image in found if image is not None), key=lambda one: (one.names, one.id)
         )
 
-    @contextlib.contextmanager
-    def use(self, image: StoredImage) -> Iterator[int]:
-        """Keep an image from being removed; yield a descriptor that does so while it is open.
-
-        Processes that inherit the descriptor keep the image as well.
-
-        Raises:
-            OSError: It was removed meanwhile.
-        """
-        place = self._places.image(image.id)
-        descriptor = os.open(place, _DIRECTORY)
-        try:
-            # Whoever removes it holds the lock for a moment, and then it has another name.
-            if not try_lock(descriptor, shared=True) or not is_named(place, descriptor):
-                raise FileNotFoundError(f"{image.id} was removed")
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def place(self, image: StoredImage) -> Path:
-        """Return the directory on which a container holds a shared lock: see `use`."""
+        """Return the directory of an image, which is not removed while a container has it locked.
+
+        The lock is shared: the shim of a container takes it (`local/node/sandbox/shim.py`).
+        """
         return self._places.image(image.id)
 
     def verify(self, image: StoredImage) -> list[Damage]:
