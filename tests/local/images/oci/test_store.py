@@ -110,6 +110,9 @@ def test_an_import_that_is_pulled_later_gets_its_digest(images: ContainerImages)
     stored(images, BASE)
     assert images.add_image([NAME], b"", config, "").digest == digest(manifest_of(config, BASE))
     assert images.add_image([NAME], b"{}", config, digest(b"{}")).digest == digest(b"{}")
+    with_digest = images.add_image([NAME], b"{1}", config, digest(b"{1}"), imported=True)
+    assert with_digest.imported
+    assert not images.add_image([NAME], b"{1}", config, digest(b"{1}")).imported
     assert len(images.images()) == 1
 
 

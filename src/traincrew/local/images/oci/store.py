@@ -195,7 +195,13 @@ class ContainerImages:
         return LayerRecord(found.size, found.is_opaque, found.implied, found.left_out)
 
     def add_image(
-        self, names: Sequence[str], manifest: bytes, config: bytes, digest: str
+        self,
+        names: Sequence[str],
+        manifest: bytes,
+        config: bytes,
+        digest: str,
+        *,
+        imported: bool = False,
     ) -> StoredImage:
         """Store an image whose layers are all unpacked: see `LayerStore`.
 
@@ -204,6 +210,7 @@ class ContainerImages:
             manifest: as the registry sent it; empty for one of `docker save`.
             config: its bytes, whose digest the caller has checked.
             digest: of the manifest; empty likewise.
+            imported: whether it is from an archive.
 
         Raises:
             ImageContentError: The configuration is wrong, or a layer is missing.
@@ -217,7 +224,8 @@ class ContainerImages:
                 if not self._places.layer(diff_id).is_dir():
                     raise ImageContentError(f"its layer {diff_id} was removed meanwhile")
             with self._places.lock("names"):
-                self._write_image(image_id, parsed, manifest, config, digest)
+                record = ImageRecord(digest, now(), imported)
+                self._write_image(image_id, parsed, manifest, config, record)
                 self._places.write_names({**self._places.names(), **dict.fromkeys(names, image_id)})
             self._pins.remove(parsed.diff_ids)
         found = self.find(image_id)
@@ -225,13 +233,19 @@ class ContainerImages:
         return found
 
     def _write_image(
-        self, image_id: str, parsed: ImageConfig, manifest: bytes, config: bytes, digest: str
+        self,
+        image_id: str,
+        parsed: ImageConfig,
+        manifest: bytes,
+        config: bytes,
+        described: ImageRecord,
     ) -> None:
         place = self._places.image(image_id)
-        record = msgspec.json.encode(ImageRecord(digest, now()))
+        record, digest = msgspec.json.encode(described), described.digest
         if place.is_dir():
             known: ImageRecord | None = read(place / "image.json", ImageRecord)
-            if known is None or (digest and digest != known.digest):
+            pulled = known is not None and known.imported and not described.imported
+            if known is None or pulled or (digest and digest != known.digest):
                 self._places.replace(place / "manifest.json", manifest)
                 self._places.replace(place / "config.json", config)
                 self._places.replace(place / "image.json", record)
