@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
+from aiohttp import web
+from msgspec.structs import replace
 
-from local.images.oci.registry.support import Store
+from local.images.oci.registry.support import Registry, Store, serving
 from traincrew.local.images import ImagePullError, ImageStore, PullRequest, Source
 from traincrew.local.images.oci.model import ImageConfig, StoredImage
+from traincrew.local.images.oci.registry.failures import Kind, RegistryError
 from traincrew.local.images.pulls import ContainerPulls, StaleNotice
 from traincrew.local.images.reference import parse_reference
-from traincrew.local.images.sources import Choice, choose
+from traincrew.local.images.sources import Choice, choose, may_use_stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +84,52 @@ async def test_a_registry_that_does_not_answer_leaves_what_is_stored(store: Stor
     (notice,) = lines
     assert isinstance(notice, StaleNotice)
     assert "cannot reach http://localhost:1" in notice
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "imported", "used"),
+    [(True, False, True), (True, True, True), (False, True, True), (False, False, False)],
+)
+def test_when_a_stored_image_may_stand_in(unanswered: bool, imported: bool, used: bool) -> None:
+    assert may_use_stored(unanswered=unanswered, imported=imported) is used
+
+
+def test_what_of_a_registry_is_no_answer() -> None:
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    assert {kind for kind in kinds if not RegistryError(kind, "").is_unanswered} == {
+        "unauthorized", "denied", "missing", "platform",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [(401, "401 Unauthorized"), (403, "403 Forbidden"), (404, "There is no such image or tag")],
+)
+async def test_a_registry_that_refuses_is_right_about_what_was_pulled(
+    store: Store, status: int, says: str
+) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    registry = Registry()
+    async with serving(registry):
+        registry.hook = refuse
+        name = f"{registry.host}/me/train:7"
+        pulls, always = ContainerPulls(store), PullRequest(always=True)
+        pulled = replace(stored_image("sha256:" + "2" * 64), names=(name,))
+        store.images[name] = pulled
+        with pytest.raises(ImagePullError, match=says) as caught:
+            await pulls.pull(name, parse_reference(name), always, lambda _: None)
+        assert caught.value.reason == "ErrImagePull"
+
+        # An image that was imported need not be in the registry that its name has.
+        store.images[name] = replace(pulled, imported=True)
+        lines: list[str] = []
+        await pulls.pull(name, parse_reference(name), always, lines.append)
+    (notice,) = lines
+    assert isinstance(notice, StaleNotice)
+    assert notice.startswith("the stored image is used: failed to pull image ")
+    assert says in notice
 
 
 def test_an_image_of_a_registry_may_be_pulled_later(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from hack.libraries import libraries_of
 
 from traincrew.local.images import Environment, ImageRoot
 
@@ -35,10 +35,8 @@ def machine_layer(directory: Path) -> Path:
         directory: Where to; it does not exist.
     """
     found = {path for name in PROGRAMS if (path := shutil.which(name)) is not None}
-    needed = subprocess.run(["ldd", *found], capture_output=True, text=True, check=False).stdout
-    libraries = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", needed, re.MULTILINE))
-    for path in libraries:
-        _copy(Path(path), directory / path.lstrip("/"))
+    for library in libraries_of(found):
+        _copy(library, directory / str(library).lstrip("/"))
     for path in found:
         _copy(Path(path), directory / "bin" / Path(path).name)
     etc = directory / "etc"

@@ -200,7 +200,7 @@ def unmap_images(image: str) -> None:
 
 def _complete_stored(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of container images that are stored, in the shell."""
-    from traincrew.cli.images.stored import familiar
+    from traincrew.local.images.reference import familiar
 
     names = {familiar(name) for image in _containers().images() for name in image.names}
     return sorted(name for name in names if name.startswith(incomplete))
@@ -210,7 +210,7 @@ def _containers() -> ContainerImages:
     from traincrew.local.directories import default_cache
     from traincrew.local.images.oci.store import ContainerImages
 
-    return ContainerImages(default_cache() / "container-images")
+    return ContainerImages.of_cache(default_cache())
 
 
 @images_command.command("import")
@@ -228,7 +228,8 @@ def import_image(archive: str, names: tuple[str, ...]) -> None:
     """  # noqa: D301 - click's mark for text it must not wrap
     from traincrew.cli.display.text import byte_size, plain
     from traincrew.cli.images.importing import import_archive
-    from traincrew.cli.images.stored import familiar, short_id
+    from traincrew.cli.images.stored import short_id
+    from traincrew.local.images.reference import familiar
 
     for image in import_archive(_containers(), archive, names):
         shown = ", ".join(plain(familiar(name)) for name in image.names) or short_id(image)

@@ -11,11 +11,12 @@ from msgspec import Struct
 from traincrew.local.images.errors import ImagePullError
 from traincrew.local.images.installation.uv import Notice
 from traincrew.local.images.oci.running import environment_of
+from traincrew.local.images.sources import may_use_stored
 
 if TYPE_CHECKING:
     from traincrew.local.images.environment import Environment
     from traincrew.local.images.oci.model import LayerStore, StoredImage
-    from traincrew.local.images.oci.registry import Progress, PullSecret
+    from traincrew.local.images.oci.registry import Progress, PullSecret, RegistrySettings
     from traincrew.local.images.reference import ImageReference
     from traincrew.local.images.sources import Source
 
@@ -74,7 +75,8 @@ class ContainerPulls:
     ) -> Environment:
         """Return an image; fetch it first if it is not there, or is to be asked for.
 
-        Where the registry does not answer or refuses, what is stored is used, with a `StaleNotice`.
+        Where the registry does not answer, what is stored is used, with a `StaleNotice`:
+        `may_use_stored`.
 
         Args:
             image: As the container names it.
@@ -102,36 +104,48 @@ class ContainerPulls:
         request: PullRequest,
         report: Report,
     ) -> StoredImage:
-        from traincrew.local.images.oci.registry import load_settings, resolve, user_keyring
+        from traincrew.local.images.oci.registry import resolve, user_keyring
 
         try:
             keyring = user_keyring(request.secrets)
-            digest = await resolve(reference, credentials=keyring, settings=load_settings())
+            digest = await resolve(reference, credentials=keyring, settings=_settings())
             if digest == stored.digest:
                 return stored
             return await self._fetch(reference, request, report)
-        except (ImagePullError, ValueError) as error:
-            why = str(error).removeprefix(f'image "{image}": ')
-            report(
-                StaleNotice(f"the stored image is used, because the registry was not asked: {why}")
-            )
+        except ImagePullError as error:
+            if not may_use_stored(unanswered=error.unanswered, imported=stored.imported):
+                raise
+            why = error.message.removeprefix(f'image "{image}": ')
+            report(StaleNotice(f"the stored image is used: {why}"))
             return stored
 
     async def _fetch(
         self, reference: ImageReference, request: PullRequest, report: Report
     ) -> StoredImage:
         # Imported when an image is pulled: HTTP and credentials are not needed to run one.
-        from traincrew.local.images.oci.registry import load_settings, pull, user_keyring
+        from traincrew.local.images.oci.registry import pull, user_keyring
 
-        try:
-            settings = load_settings()
-        except ValueError as error:
-            raise ImagePullError("ErrImagePull", str(error)) from error
-        lines = _Lines(report)
-        keyring = user_keyring(request.secrets)
         return await pull(
-            reference, self._store, credentials=keyring, settings=settings, progress=lines.update
+            reference,
+            self._store,
+            credentials=user_keyring(request.secrets),
+            settings=_settings(),
+            progress=_Lines(report).update,
         )
+
+
+def _settings() -> RegistrySettings:
+    """Return the settings of registries.
+
+    Raises:
+        ImagePullError: Their file is invalid.
+    """
+    from traincrew.local.images.oci.registry import load_settings
+
+    try:
+        return load_settings()
+    except ValueError as error:
+        raise ImagePullError("ErrImagePull", str(error)) from error
 
 
 class _Lines:
@@ -147,8 +161,6 @@ class _Lines:
         if now < self._next:
             return
         self._next = now + _STEP_SECONDS
-        done = sum(layer.phase == "done" for layer in progress.layers)
         fetched, total = progress.fetched / 1e6, progress.total / 1e6
-        self._report(
-            f"{fetched:.0f} of {total:.0f} MB, {done} of {len(progress.layers)} layers unpacked"
-        )
+        unpacked = f"{progress.finished} of {len(progress.layers)} layers unpacked"
+        self._report(f"{fetched:.0f} of {total:.0f} MB, {unpacked}")

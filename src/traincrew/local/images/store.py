@@ -66,7 +66,7 @@ class ImageStore:
     ) -> None:
         self.cache = cache.absolute()
         self.source = source
-        self.containers = ContainerImages(self.cache / "container-images")
+        self.containers = ContainerImages.of_cache(self.cache)
         self._pulls = ContainerPulls(self.containers)
         self.catalogs = tuple(path.absolute() for path in catalogs)
         self._stamp = self._current_stamp()

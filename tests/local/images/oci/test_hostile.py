@@ -28,6 +28,7 @@ from local.images.oci.packing import (
     entry,
     hard_link,
     header,
+    in_use,
     left_in,
     listing,
     octal,
@@ -243,7 +244,9 @@ def test_set_user_id_programs_are_not_programs_of_others(as_nobody: Path) -> Non
         ContainerImages(as_nobody / "container-images"), Layer(entry("su", b"", mode=0o6777))
     )
     assert stat.S_IMODE((image.layers[0] / "su").stat().st_mode) == 0o777
-    assert is_left_out("set-user-ID and set-group-ID bits: of 1 entry, such as su")(image)
+    assert is_left_out(
+        "set-user-ID and set-group-ID bits, without subordinate IDs: of 1 entry, such as su"
+    )(image)
     store = as_nobody / "container-images"
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
 
@@ -340,7 +343,7 @@ def test_an_image_whose_settings_do_not_fit(images: ContainerImages) -> None:
 
 def test_a_user_cannot_remove_what_runs(images: ContainerImages) -> None:
     image = stored(images, Layer(GOOD))
-    with images.use(image), pytest.raises(ImageInUseError):
+    with in_use(images, image), pytest.raises(ImageInUseError):
         images.remove(image)
 
 

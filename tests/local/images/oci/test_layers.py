@@ -195,7 +195,7 @@ def test_what_a_single_user_cannot_have_is_told(tmp_path: Path) -> None:
     assert found.left_out == (
         "devices: of 1 entry, such as dev/null",
         "extended attributes security.capability: of 1 entry, such as ping",
-        "set-user-ID and set-group-ID bits: of 2 entries, such as su",
+        "set-user-ID and set-group-ID bits, without subordinate IDs: of 2 entries, such as su",
     )
     tree = tmp_path / "tree"
     assert (tree / "su").stat().st_mode & 0o7777 == 0o755

@@ -23,6 +23,7 @@ from local.images.oci.packing import (
     directory,
     entry,
     hard_link,
+    in_use,
     left_in,
     listing,
     manifest_of,
@@ -109,6 +110,9 @@ def test_an_import_that_is_pulled_later_gets_its_digest(images: ContainerImages)
     stored(images, BASE)
     assert images.add_image([NAME], b"", config, "").digest == digest(manifest_of(config, BASE))
     assert images.add_image([NAME], b"{}", config, digest(b"{}")).digest == digest(b"{}")
+    with_digest = images.add_image([NAME], b"{1}", config, digest(b"{1}"), imported=True)
+    assert with_digest.imported
+    assert not images.add_image([NAME], b"{1}", config, digest(b"{1}")).imported
     assert len(images.images()) == 1
 
 
@@ -156,15 +160,14 @@ def test_refused_layers_leave_nothing(images: ContainerImages) -> None:
 
 def test_an_image_in_use_is_not_removed(images: ContainerImages) -> None:
     image = stored(images, BASE, names=(NAME,))
-    with images.use(image):
+    with in_use(images, image):
         with pytest.raises(ImageInUseError, match=f"{NAME} is in use by a container"):
             ContainerImages(images.directory).remove(image)
-        with images.use(image):
+        with in_use(images, image):
             pass
     assert images.find(NAME) == image
     images.remove(image)
-    with pytest.raises(FileNotFoundError), images.use(image):
-        pass
+    assert not images.place(image).exists()
 
 
 def test_layers_that_a_pull_counts_on_are_not_pruned(images: ContainerImages) -> None:
@@ -250,7 +253,7 @@ def test_damage_is_found(
 def test_damaged_layers_are_pulled_anew(images: ContainerImages) -> None:
     image = stored(images, BASE, WHOLE, names=(NAME,))
     (image.layers[1] / "d/file").write_bytes(b"changed")
-    with images.use(image), pytest.raises(ImageInUseError):
+    with in_use(images, image), pytest.raises(ImageInUseError):
         images.discard_damaged(image)
     assert images.discard_damaged(image) == 1
     assert images.find(NAME) is None

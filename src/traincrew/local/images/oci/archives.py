@@ -132,7 +132,7 @@ def _store(
             progress.unpacking(shown, number, len(diff_ids))
             store.add_layer(members.take(name), descriptor, diff_id, lambda _: None)
     digest = digest_of(image.manifest) if image.manifest else ""
-    return store.add_image(all_names, image.manifest, image.config, digest)
+    return store.add_image(all_names, image.manifest, image.config, digest, imported=True)
 
 
 def _of_docker(members: Members, platform: Platform) -> list[_Found]:

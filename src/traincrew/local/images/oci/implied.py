@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from traincrew.local.images.oci.opaque import is_opaque
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -117,17 +119,10 @@ def _look(root: int, path: bytes) -> _Looked:
                 return _Looked(None, hides=True)
             os.close(current)
             current = below
-            hides = hides or _is_opaque(current)
+            hides = hides or is_opaque(current)
         return _Looked(os.fstat(current), hides)
     finally:
         os.close(current)
-
-
-def _is_opaque(directory: int) -> bool:
-    try:
-        return os.getxattr(directory, "user.overlay.opaque") == b"y"
-    except OSError:
-        return False
 
 
 def _with_parents(paths: Iterable[bytes]) -> list[bytes]:

@@ -57,10 +57,12 @@ class ImageRecord(Struct, frozen=True):
     Attributes:
         digest: of its manifest in a registry; empty for one of `docker save`.
         created: when it was stored, RFC 3339.
+        imported: whether it is from an archive, and was not pulled since.
     """
 
     digest: str
     created: str
+    imported: bool = False
 
 
 class _Names(Struct):

@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from traincrew.local.directories import write_new
-from traincrew.local.filelocks import is_named, try_lock
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import new_directory, sweep
 from traincrew.local.images.oci.configuration import parse_config
@@ -43,7 +42,7 @@ from traincrew.local.images.oci.removal import (
 from traincrew.local.images.oci.verification import damage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -87,6 +86,11 @@ class ContainerImages:
         self._turns = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._made = False
         sweep(self._places.partial)
+
+    @classmethod
+    def of_cache(cls, cache: Path) -> ContainerImages:
+        """Return the images of a cache, such as `default_cache()`."""
+        return cls(cache / "container-images")
 
     @property
     def directory(self) -> Path:
@@ -193,7 +197,13 @@ class ContainerImages:
         )
 
     def add_image(
-        self, names: Sequence[str], manifest: bytes, config: bytes, digest: str
+        self,
+        names: Sequence[str],
+        manifest: bytes,
+        config: bytes,
+        digest: str,
+        *,
+        imported: bool = False,
     ) -> StoredImage:
         """Store an image whose layers are all unpacked: see `LayerStore`.
 
@@ -202,6 +212,7 @@ class ContainerImages:
             manifest: as the registry sent it; empty for one of `docker save`.
             config: its bytes, whose digest the caller has checked.
             digest: of the manifest; empty likewise.
+            imported: whether it is from an archive.
 
         Raises:
             ImageContentError: The configuration is wrong, or a layer is missing.
@@ -215,7 +226,8 @@ class ContainerImages:
                 if not self._places.layer(diff_id).is_dir():
                     raise ImageContentError(f"its layer {diff_id} was removed meanwhile")
             with self._places.lock("names"):
-                self._write_image(image_id, parsed, manifest, config, digest)
+                record = ImageRecord(digest, now(), imported)
+                self._write_image(image_id, parsed, manifest, config, record)
                 self._places.write_names({**self._places.names(), **dict.fromkeys(names, image_id)})
             self._pins.remove(parsed.diff_ids)
         found = self.find(image_id)
@@ -223,13 +235,19 @@ class ContainerImages:
         return found
 
     def _write_image(
-        self, image_id: str, parsed: ImageConfig, manifest: bytes, config: bytes, digest: str
+        self,
+        image_id: str,
+        parsed: ImageConfig,
+        manifest: bytes,
+        config: bytes,
+        described: ImageRecord,
     ) -> None:
         place = self._places.image(image_id)
-        record = msgspec.json.encode(ImageRecord(digest, now()))
+        record, digest = msgspec.json.encode(described), described.digest
         if place.is_dir():
             known: ImageRecord | None = read(place / "image.json", ImageRecord)
-            if known is None or (digest and digest != known.digest):
+            pulled = known is not None and known.imported and not described.imported
+            if known is None or pulled or (digest and digest != known.digest):
                 self._places.replace(place / "manifest.json", manifest)
                 self._places.replace(place / "config.json", config)
                 self._places.replace(place / "image.json", record)
@@ -288,27 +306,11 @@ class ContainerImages:
             (image for image in found if image is not None), key=lambda one: (one.names, one.id)
         )
 
-    @contextlib.contextmanager
-    def use(self, image: StoredImage) -> Iterator[int]:
-        """Keep an image from being removed; yield a descriptor that does so while it is open.
-
-        Processes that inherit the descriptor keep the image as well.
-
-        Raises:
-            OSError: It was removed meanwhile.
-        """
-        place = self._places.image(image.id)
-        descriptor = os.open(place, _DIRECTORY)
-        try:
-            # Whoever removes it holds the lock for a moment, and then it has another name.
-            if not try_lock(descriptor, shared=True) or not is_named(place, descriptor):
-                raise FileNotFoundError(f"{image.id} was removed")
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def place(self, image: StoredImage) -> Path:
-        """Return the directory on which a container holds a shared lock: see `use`."""
+        """Return the directory of an image, which is not removed while a container has it locked.
+
+        The lock is shared: the shim of a container takes it (`local/node/sandbox/shim.py`).
+        """
         return self._places.image(image.id)
 
     def verify(self, image: StoredImage) -> list[Damage]:

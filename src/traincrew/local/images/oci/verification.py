@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.images.manifest import Damage
 from traincrew.local.images.oci.layers import Kind, Owners, Record, final_records
+from traincrew.local.images.oci.opaque import is_opaque
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,11 +124,8 @@ class _Comparison:
             )
         elif record.kind is not Kind.DIRECTORY and status.st_mtime_ns != record.mtime:
             self._changed(path, "time of change")
-        elif record.kind is Kind.DIRECTORY and path and record.check:
-            try:
-                os.getxattr(fd, "user.overlay.opaque")
-            except OSError:
-                self._changed(path, "no longer opaque")
+        elif record.kind is Kind.DIRECTORY and path and record.check and not is_opaque(fd):
+            self._changed(path, "no longer opaque")
 
     def _changed(self, path: bytes, what: str) -> None:
         self._damages.append(Damage("changed", os.fsdecode(path) or ".", what))
