@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,18 @@ int main(int count, char **words) {
 """
 PASSWD = "root:x:0:0::/root:/bin/sh\ntrainer:x:1234:100::/srv/home:/bin/sh\n"
 GROUP = "root:x:0:\nusers:x:100:\ndata:x:2000:trainer\n"
+SEVERAL = """
+echo $(id -u) $(id -G)
+echo $(stat -c '%u' /srv/home/mine) $(stat -c '%u %g %a' /srv/home)
+stat -c '%u %a' /bin/as-root
+su trainer -c 'echo $(id -u) $(id -G)'
+su trainer -c 'cat /srv/home/mine'
+su trainer -c 'cat /several.sh > /etc/passwd' 2>/dev/null || echo refused
+mkdir /work/theirs && echo x > /work/theirs/file && chown -R trainer:users /work/theirs
+chmod 600 /work/theirs/file; chmod 700 /work/theirs
+stat -c '%u:%g %a' /work/theirs/file
+su trainer -c 'touch /work/theirs/mine; stat -c %u /work/theirs/mine'
+"""
 LAYERS = 60
 BASE = """
 FROM scratch
@@ -60,6 +73,13 @@ WORKDIR /srv/work
 ENV WHO=nobody-else
 ENTRYPOINT ["sh", "-c"]
 CMD ["id -u; id -g; id -G; echo $HOME $WHO; pwd; cat /srv/home/mine"]
+""",
+    "several": BASE
+    + """
+RUN mkdir -p /srv/home && echo secret > /srv/home/mine && chown -R trainer:users /srv/home
+RUN chmod 700 /srv/home && cp /bin/busybox /bin/as-root && chmod 4755 /bin/as-root
+COPY several.sh /several.sh
+CMD ["sh", "/several.sh"]
 """,
     "volume": BASE
     + """
@@ -99,7 +119,7 @@ class Builder:
         self.place = place
         self._storage = ("--root", f"{place}/root", "--runroot", f"{place}/run")
         (place / "context").mkdir()
-        files = {"passwd": PASSWD, "group": GROUP, "program.c": PROGRAM}
+        files = {"passwd": PASSWD, "group": GROUP, "program.c": PROGRAM, "several.sh": SEVERAL}
         for name, text in files.items():
             (place / "context" / name).write_text(text)
         assert BUSYBOX is not None
@@ -167,18 +187,20 @@ class Cluster:
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 
-    def lines(self, name: str, image: str, **fields: Any) -> list[str]:
+    def lines(
+        self, name: str, image: str, pod: dict[str, Any] | None = None, **fields: Any
+    ) -> list[str]:
         """Run a pod to its end; return what it printed."""
         container = {"name": "main", "image": f"example.com/foreign/{image}:1", **fields}
-        spec = {"restartPolicy": "Never", "containers": [container]}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.kubectl("apply", "-f", "-", content=json.dumps(pod))
+        spec = {"restartPolicy": "Never", "containers": [container], **(pod or {})}
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        self.kubectl("apply", "-f", "-", content=json.dumps(made))
         ended = "--for=jsonpath={.status.phase}=Succeeded"
         self.kubectl("wait", f"pod/{name}", ended, f"--timeout={SECONDS}s")
         return self.kubectl("logs", name).splitlines()
 
 
-@pytest.fixture(scope="module", params=["root", "nobody"])
+@pytest.fixture(scope="module", params=["root", "nobody", "mapped"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with user_named(request.param, "foreign") as user:
         cluster = Cluster(user)
@@ -194,9 +216,31 @@ def test_a_user_by_name(builder: Builder, cluster: Cluster) -> None:
     assert (uid, gid) == ("1234", "100")
     assert variables == "/srv/home nobody-else"
     assert (directory, file) == ("/srv/work", "secret")
-    if not cluster.user.is_nobody:
-        # Without root a process cannot enter groups of its image.
-        assert sorted(groups.split()) == ["100", "2000"]
+    # Without root, a process that does not start as root cannot enter groups of its image.
+    assert sorted(groups.split()) == (["100", "2000"] if cluster.user.is_root else ["100"])
+
+
+def test_root_and_the_users_beside_it(builder: Builder, cluster: Cluster) -> None:
+    """Root becomes others and gives them files; what they leave in volumes is removed."""
+    cluster.user.has(builder.build("several", DOCKERFILES["several"], "gzip"))
+    if cluster.user.is_nobody:
+        assert cluster.lines("several", "several", command=["id", "-u"]) == ["0"]
+        assert "one user" in cluster.kubectl("get", "events", "-o", "jsonpath={..message}")
+        return
+    mounts = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+    pod = {"volumes": [{"name": "work", "emptyDir": {}}], "securityContext": {"fsGroup": 3000}}
+    lines = cluster.lines("several", "several", pod=pod, **mounts)
+    assert lines == [
+        "0 0 3000", "1234 1234 100 700", "0 4755", "1234 100 2000", "secret", "refused",
+        "1234:100 600", "1234",
+    ]  # fmt: skip
+    left = list(cluster.user.home.rglob("theirs/file"))
+    assert left or cluster.user.is_root
+    cluster.kubectl("delete", "pod", "several", "--wait")
+    deadline = time.monotonic() + SECONDS
+    while any(each.exists() for each in left):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
 
 
 def test_a_volume(builder: Builder, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""The four kinds train from the project's own container images: as root, and as nobody."""
+"""The four kinds train from the project's own container images: as root, and without root."""
 
 from __future__ import annotations
 
@@ -23,9 +23,17 @@ JOBS = {
     "openmpi/without-ssh.yaml": ("openmpi-chainermn", "helper", "chainermn"),
 }
 """Examples, and the images that they need."""
+SSH = {"openmpi/one-shot.yaml": ("openmpi-chainermn",)}
+"""Their sshd runs as root, and becomes another user."""
+IMAGES = JOBS | SSH
+CASES = [
+    *(("root", example) for example in IMAGES),
+    *(("nobody", example) for example in JOBS),
+    *(("mapped", example) for example in SSH),
+]
 
 
-@pytest.fixture(scope="module", params=["root", "nobody"])
+@pytest.fixture(scope="module")
 def user(request: pytest.FixtureRequest) -> Iterator[User]:
     lacking = images.missing()
     if os.geteuid() != 0:
@@ -39,9 +47,9 @@ def user(request: pytest.FixtureRequest) -> Iterator[User]:
         yield user
 
 
-@pytest.mark.parametrize("example", JOBS)
+@pytest.mark.parametrize(("user", "example"), CASES, indirect=["user"], scope="module")
 def test_a_job_trains_from_images(user: User, example: str) -> None:
-    for name in JOBS[example]:
+    for name in IMAGES[example]:
         user.has(images.build(name))
     documents = list(yaml.safe_load_all((PROJECT / "examples" / example).read_text()))
     # What gives users of the example time to scale it.

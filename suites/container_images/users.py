@@ -1,4 +1,7 @@
-"""Users of container images, each with a cache of its own: root, and nobody."""
+"""Users of container images, each with a cache of its own.
+
+Root; nobody, who can be one user alone; and an account with subordinate IDs.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +29,20 @@ class User:
 
     Args:
         home: Its home directory.
-        nobody: Whether it is nobody, who may give files to no other user.
+        uid: Its UID, and GID.
     """
 
-    def __init__(self, home: Path, *, nobody: bool) -> None:
+    def __init__(self, home: Path, uid: int = 0) -> None:
         self.home = home
-        self.is_nobody = nobody
-        python = usable_python() if nobody else sys.executable
+        self.is_root, self.is_nobody = uid == 0, uid == NOBODY
+        python = usable_python() if uid else sys.executable
         if python is None:
             pytest.skip("no interpreter of this version that another user may run")
         self._command = (python, "-m", "traincrew.cli")
         self._user: dict[str, Any] = {}
-        if nobody:
-            self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-            os.chown(home, NOBODY, NOBODY)
+        if uid:
+            self._user = {"user": uid, "group": uid, "extra_groups": []}
+            os.chown(home, uid, uid)
         self._environment = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(home),
@@ -78,13 +81,35 @@ def user_named(name: str, suite: str) -> Iterator[User]:
     """Make a user; its files are removed in the end.
 
     Args:
-        name: `root` or `nobody`.
+        name: `root`, `nobody`, or `mapped`: an account with subordinate IDs.
         suite: Part of the name of its directory.
     """
     # Below /tmp: nobody may not search the directories of pytest.
     home = Path(f"/tmp/traincrew-{suite}-{name}-{os.getpid()}")
     home.mkdir()
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        uid = {"root": 0, "nobody": NOBODY}.get(name)
+        yield User(home, stack.enter_context(_account(suite)) if uid is None else uid)
+
+
+@contextlib.contextmanager
+def _account(suite: str) -> Iterator[int]:
+    """Make an account with subordinate IDs; yield its UID, which is its GID as well."""
+    lacking = [each for each in ("useradd", "newuidmap") if shutil.which(each) is None]
+    if lacking:
+        pytest.fail(f"missing: {', '.join(lacking)} (packages passwd and uidmap)", pytrace=False)
+    name = f"traincrew-{suite[:8]}-{os.getpid()}"
+    # Of its own, whatever the machine's defaults are, and whatever other accounts have.
+    uid = 2_000_000 + os.getpid()
+    first = 1_000_000_000 + 65_536 * (os.getpid() % 8_192)
+    ranges = f"{first}-{first + 65_535}"
+    subprocess.run(["groupadd", "-g", str(uid), name], check=True)
+    subprocess.run(["useradd", "-M", "-N", "-u", str(uid), "-g", str(uid), name], check=True)
     try:
-        yield User(home, nobody=name == "nobody")
+        added = ["usermod", "--add-subuids", ranges, "--add-subgids", ranges, name]
+        subprocess.run(added, check=True)
+        yield uid
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run(["userdel", name], check=False)
+        subprocess.run(["groupdel", name], check=False, capture_output=True)

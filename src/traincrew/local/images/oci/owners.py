@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from traincrew.local.images.oci.cleanup import new_directory
+from traincrew.local.images.oci.implied import OwnedDirectory
 from traincrew.local.images.oci.layers import Kind, final_records
 from traincrew.local.images.oci.places import (
     DIRECTORIES,
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.local.images.environment import ImageRoot
+    from traincrew.local.images.oci.layers import Record
     from traincrew.local.subordinate import IdMap
 
-__all__ = ["owned_root", "stale_owned"]
+__all__ = ["owned_root", "owners_of_directories", "stale_owned"]
 
 _OWNED = "owned-"
 """How the directory of these trees begins, beside that of the layers they are made from."""
@@ -108,17 +110,39 @@ def _within(number: int, count: int) -> int:
 def _entries(tree: Path) -> list[OwnedEntry]:
     """Return the entries of a tree that belong to others than root, or change who runs them."""
     if tree.name != TREE:
-        return read(tree.parent / OWNERS, list[OwnedEntry]) or []
-    try:
-        with (tree.parent / "records").open("rb") as file:
-            records = final_records(file)
-    except ValueError as error:
-        raise OSError(f"{tree.parent}: {error}") from error
+        made: list[OwnedDirectory] = read(tree.parent / OWNERS, list[OwnedDirectory]) or []
+        return [
+            (os.fsdecode(each.path.encode("latin-1")), each.uid, each.gid, each.mode)
+            for each in made
+        ]
     return [
         (os.fsdecode(path), each.uid, each.gid, each.mode | each.set_id)
-        for path, each in records.items()
+        for path, each in _records(tree).items()
         if each.kind is not Kind.WHITEOUT and (each.uid or each.gid or each.set_id)
     ]
+
+
+def _records(tree: Path) -> dict[bytes, Record]:
+    try:
+        with (tree.parent / "records").open("rb") as file:
+            return final_records(file)
+    except ValueError as error:
+        raise OSError(f"{tree.parent}: {error}") from error
+
+
+def owners_of_directories(tree: Path, layer: LayerRecord) -> dict[bytes, tuple[int, int]]:
+    """Return UID and GID of the directories of a layer that are not root's in the image.
+
+    Raises:
+        OSError: The records cannot be read.
+    """
+    if not layer.has_owners:
+        return {}
+    return {
+        path: (each.uid, each.gid)
+        for path, each in _records(tree).items()
+        if each.kind is Kind.DIRECTORY and (each.uid or each.gid)
+    }
 
 
 def stale_owned(places: Places) -> list[Path]:

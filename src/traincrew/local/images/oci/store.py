@@ -19,11 +19,13 @@ from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import new_directory, sweep
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.documents import digest_of
-from traincrew.local.images.oci.implied import restore_directories
+from traincrew.local.images.oci.implied import LayerDirectories, restore_directories
 from traincrew.local.images.oci.layers import unpack
+from traincrew.local.images.oci.owners import owners_of_directories
 from traincrew.local.images.oci.pins import Pins
 from traincrew.local.images.oci.places import (
     DIRECTORIES,
+    OWNERS,
     TREE,
     ImageRecord,
     LayerRecord,
@@ -257,11 +259,14 @@ class ContainerImages:
             write_new(made / "config.json", config)
             write_new(made / "image.json", record)
             layers = layers_of(self._places, parsed) or {}
-            restore_directories(
-                [(tree, layer.implied) for tree, layer in layers.items()],
-                made / DIRECTORIES,
-                owned=self._owners == "true",
-            )
+            directories = [
+                LayerDirectories(tree, layer.implied, owners_of_directories(tree, layer))
+                for tree, layer in layers.items()
+            ]
+            owned = self._owners == "true"
+            owners = restore_directories(directories, made / DIRECTORIES, owned=owned)
+            if owners:
+                write_new(made / OWNERS, msgspec.json.encode(owners))
             self._places.complete(made, place)
 
     def temporary(self) -> AbstractContextManager[Path]:
