@@ -191,13 +191,23 @@ class Cluster:
         self, name: str, image: str, pod: dict[str, Any] | None = None, **fields: Any
     ) -> list[str]:
         """Run a pod to its end; return what it printed."""
+        self._apply(name, image, pod, fields)
+        ended = "--for=jsonpath={.status.phase}=Succeeded"
+        self.kubectl("wait", f"pod/{name}", ended, f"--timeout={SECONDS}s")
+        return self.kubectl("logs", name).splitlines()
+
+    def start(self, name: str, image: str, **fields: Any) -> None:
+        """Start a pod and wait until it is ready."""
+        self._apply(name, image, None, fields)
+        self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={SECONDS}s")
+
+    def _apply(
+        self, name: str, image: str, pod: dict[str, Any] | None, fields: dict[str, Any]
+    ) -> None:
         container = {"name": "main", "image": f"example.com/foreign/{image}:1", **fields}
         spec = {"restartPolicy": "Never", "containers": [container], **(pod or {})}
         made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         self.kubectl("apply", "-f", "-", content=json.dumps(made))
-        ended = "--for=jsonpath={.status.phase}=Succeeded"
-        self.kubectl("wait", f"pod/{name}", ended, f"--timeout={SECONDS}s")
-        return self.kubectl("logs", name).splitlines()
 
 
 @pytest.fixture(scope="module", params=["root", "nobody", "mapped"])
@@ -241,6 +251,18 @@ def test_root_and_the_users_beside_it(builder: Builder, cluster: Cluster) -> Non
     while any(each.exists() for each in left):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def test_commands_and_users_after_a_restart(builder: Builder, cluster: Cluster) -> None:
+    cluster.user.has(builder.build("several", DOCKERFILES["several"], "gzip"))
+    cluster.start("stays", "several", command=["sh", "-c", "trap exit TERM; sleep 600 & wait"])
+    # A process of another user: what reads it has to be allowed to.
+    become = "id -u" if cluster.user.is_nobody else "su trainer -c 'id -u'"
+    for _ in range(2):
+        said = cluster.kubectl("exec", "stays", "--", "sh", "-c", f"id -u; {become}").split()
+        assert said == ["0", "0" if cluster.user.is_nobody else "1234"]
+        cluster.user.traincrew("restart")
+    cluster.kubectl("delete", "pod", "stays", "--wait", "--timeout=60s")
 
 
 def test_a_volume(builder: Builder, cluster: Cluster) -> None:

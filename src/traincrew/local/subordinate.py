@@ -32,7 +32,17 @@ _SECONDS = 600.0
 
 
 class NoSubordinateIdsError(Exception):
-    """This user has no other users; the message says why, and what would change it."""
+    """This user has no other users.
+
+    Attributes:
+        reason: why.
+        fix: what would change it.
+    """
+
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(f"{reason} ({fix})")
+        self.reason = reason
+        self.fix = fix
 
 
 class IdMap(Struct, frozen=True):
@@ -78,13 +88,16 @@ def subordinate_ids(
         name = str(uid)
     change_uids, change_gids = (shutil.which(each) for each in _PROGRAMS)
     if change_uids is None or change_gids is None:
-        raise NoSubordinateIdsError("newuidmap is not installed (package uidmap or shadow-utils)")
+        raise NoSubordinateIdsError(
+            "newuidmap is not installed", "install the package uidmap (Fedora: shadow-utils)"
+        )
     extents = [_ranges(path, name, uid) for path in files]
     for path, found in zip(files, extents, strict=True):
         if not found:
+            numbers = "100000-165535"
             raise NoSubordinateIdsError(
-                f"{path} has no IDs of user {name}: sudo usermod --add-subuids 100000-165535"
-                f" --add-subgids 100000-165535 {name}"
+                f"{path} has no IDs of user {name}",
+                f"sudo usermod --add-subuids {numbers} --add-subgids {numbers} {name}",
             )
     uids, gids = (_map(own, each) for own, each in zip((uid, gid), extents, strict=True))
     return IdMap(uids, gids, (change_uids, change_gids))
