@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, get_args
 
@@ -130,6 +131,57 @@ async def test_a_registry_that_refuses_is_right_about_what_was_pulled(
     assert isinstance(notice, StaleNotice)
     assert notice.startswith("the stored image is used: failed to pull image ")
     assert says in notice
+
+
+async def test_a_start_looks_for_its_image_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(tmp_path, NAME)
+    store = ImageStore(tmp_path)
+    asked: list[str] = []
+    find = store.containers.find
+
+    def counted(name: str) -> StoredImage | None:
+        asked.append(name)
+        return find(name)
+
+    monkeypatch.setattr(store.containers, "find", counted)
+    found = store.look(NAME)
+    assert (found.meaning, found.is_present) == (Choice.STORED, True)
+    assert (await store.pull(NAME, lambda _: None, PullRequest(), found)).root is not None
+    assert asked == [NAME]
+
+
+async def test_what_another_pod_has_pulled_meanwhile_is_used(store: Store) -> None:
+    reference = parse_reference(NAME)
+    image = store.images.pop(str(reference))
+    pulls = ContainerPulls(store)
+    fetched = 0
+
+    async def fetch(*_: object) -> StoredImage:
+        nonlocal fetched
+        fetched += 1
+        await asyncio.sleep(0)
+        store.images[str(reference)] = image
+        return image
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pulls, "_fetch", fetch)
+        starts = [pulls.pull(NAME, reference, PullRequest(), lambda _: None) for _ in range(5)]
+        found = await asyncio.gather(*starts)
+    assert fetched == 1
+    assert {each.image_id for each in found} == {image.id}
+
+
+async def test_an_image_that_is_removed_meanwhile_is_pulled_again(
+    store: Store, tmp_path: Path
+) -> None:
+    gone = replace(stored_image(), layers=(tmp_path / "gone",))
+    with pytest.raises(ImagePullError, match="it was removed meanwhile") as caught:
+        await ContainerPulls(store).pull(
+            NAME, parse_reference(NAME), PullRequest(), lambda _: None, gone
+        )
+    assert not caught.value.permanent
 
 
 def test_an_image_of_a_registry_may_be_pulled_later(tmp_path: Path) -> None:

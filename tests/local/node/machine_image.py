@@ -9,7 +9,7 @@ from hack.libraries import libraries_of
 
 from traincrew.local.images import Environment, ImageRoot
 
-__all__ = ["PROGRAMS", "image_of", "machine_layer"]
+__all__ = ["PROGRAMS", "image_of", "machine_layer", "written_by_shell"]
 
 PROGRAMS = (
     "cat",
@@ -60,6 +60,18 @@ def image_of(*layers: Path, **settings: object) -> Environment:
     identity = f"docker.io/me/train@sha256:{'1' * 64}"
     image = ImageRoot(**{"id": identity, "layers": layers, "size": 7_000_000, **files, **root})  # type: ignore[arg-type]
     return Environment(**{"name": "me/train:7", "root": image, **settings})  # type: ignore[arg-type]
+
+
+def written_by_shell(pieces: int) -> str:
+    """Return a script that writes so many files of 4 MiB below `/srv`, and sleeps.
+
+    It needs a shell and `sleep` alone: an image has no `dd`.
+    """
+    names = " ".join(map(str, range(pieces)))
+    return (
+        "x=0123456789abcdef; while [ ${#x} -lt 4000000 ]; do x=$x$x; done; "
+        f"for each in {names}; do echo $x > /srv/$each; done; exec sleep 600"
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -91,7 +91,6 @@ def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path
     """
     from traincrew.cli.images.pulling import pull_container_image
     from traincrew.local.images import ImagePullError, Source
-    from traincrew.local.images.reference import parse_reference
     from traincrew.local.images.sources import Choice
 
     store = _store(catalogs)
@@ -99,8 +98,7 @@ def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path
 
     async def pull() -> None:
         for name in image:
-            choice = store.choose(name, parse_reference(name), allowed[source])
-            if isinstance(choice, Choice):
+            if isinstance(store.look(name, allowed[source]).meaning, Choice):
                 await pull_container_image(name, store.containers, either=source is None)
             else:
                 await _build(store, name)

@@ -93,4 +93,9 @@ def _shown(message: str) -> str:
     """Return a message as one line that a terminal only prints."""
     if len(message) > _MAX_MESSAGE:
         message = message[:_MAX_MESSAGE] + "…"
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in message)
+    return printable(message)
+
+
+def printable(text: str) -> str:
+    """Return a text of a stranger as one line that a terminal only prints."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

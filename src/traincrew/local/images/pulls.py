@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,13 +15,14 @@ from traincrew.local.images.oci.running import environment_of
 from traincrew.local.images.sources import may_use_stored
 
 if TYPE_CHECKING:
+    from traincrew.local.images.catalog import Definition
     from traincrew.local.images.environment import Environment
     from traincrew.local.images.oci.model import LayerStore, StoredImage
     from traincrew.local.images.oci.registry import Progress, PullSecret, RegistrySettings
     from traincrew.local.images.reference import ImageReference
-    from traincrew.local.images.sources import Source
+    from traincrew.local.images.sources import Choice, Source
 
-__all__ = ["ContainerPulls", "PullRequest"]
+__all__ = ["ContainerPulls", "Lookup", "PullRequest"]
 
 Report = Callable[[str], None]
 
@@ -42,6 +44,22 @@ class PullRequest(Struct, frozen=True, kw_only=True):
     secrets: tuple[PullSecret, ...] = ()
 
 
+class Lookup(Struct, frozen=True):
+    """What an image name stands for.
+
+    Attributes:
+        reference: The name, in full.
+        meaning: An environment, or which container image is meant.
+        stored: The container image, if it is on this machine.
+        is_present: Nothing is to be built or fetched, as far as known here.
+    """
+
+    reference: ImageReference
+    meaning: Definition | Choice
+    stored: StoredImage | None
+    is_present: bool
+
+
 class StaleNotice(Notice):
     """A stored image is used without asking the registry for a newer one."""
 
@@ -58,7 +76,7 @@ class ContainerPulls:
 
     def __init__(self, store: LayerStore) -> None:
         self._store = store
-        self._pulling: dict[str, asyncio.Lock] = {}
+        self._turns = _Turns()
 
     def stored(self, reference: ImageReference) -> StoredImage | None:
         """Return an image that is on this machine; None also if its directory cannot be read.
@@ -71,7 +89,12 @@ class ContainerPulls:
             return None
 
     async def pull(
-        self, image: str, reference: ImageReference, request: PullRequest, report: Report
+        self,
+        image: str,
+        reference: ImageReference,
+        request: PullRequest,
+        report: Report,
+        stored: StoredImage | None = None,
     ) -> Environment:
         """Return an image; fetch it first if it is not there, or is to be asked for.
 
@@ -83,18 +106,24 @@ class ContainerPulls:
             reference: The same, in full.
             request: What the container wants.
             report: Receives lines for users.
+            stored: As `stored` has just returned it.
 
         Raises:
             ImagePullError: It cannot be had.
         """
-        lock = self._pulling.setdefault(str(reference), asyncio.Lock())
-        async with lock:  # what one pod has pulled is there for the others
-            stored = await asyncio.to_thread(self.stored, reference)
+        async with self._turns.take(str(reference)) as waited:
+            if stored is None or waited:  # what one pod has pulled is there for the others
+                stored = await asyncio.to_thread(self.stored, reference)
             if stored is None:
                 stored = await self._fetch(reference, request, report)
             elif request.always and stored.digest:
                 stored = await self._renewed(image, reference, stored, request, report)
-        return await asyncio.to_thread(environment_of, reference, stored, self._store.place(stored))
+        place = self._store.place(stored)
+        try:
+            return await asyncio.to_thread(environment_of, reference, stored, place)
+        except OSError as error:
+            why = f'image "{image}": it was removed meanwhile'
+            raise ImagePullError("ErrImagePull", why, permanent=False) from error
 
     async def _renewed(
         self,
@@ -146,6 +175,27 @@ def _settings() -> RegistrySettings:
         return load_settings()
     except ValueError as error:
         raise ImagePullError("ErrImagePull", str(error)) from error
+
+
+class _Turns:
+    """One pull of a name at a time."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def take(self, name: str) -> AsyncIterator[bool]:
+        """Wait for others that have the name; yield whether there were any."""
+        lock, users = self._taken.get(name) or (asyncio.Lock(), 0)
+        self._taken[name] = lock, users + 1
+        waited = lock.locked()
+        try:
+            async with lock:
+                yield waited
+        finally:
+            lock, users = self._taken.pop(name)
+            if users > 1:
+                self._taken[name] = lock, users - 1
 
 
 class _Lines:

@@ -1,4 +1,4 @@
-"""A writer of tar archives and images that does what it is told, also what no builder does."""
+"""A writer of tar archives and images that writes what it is given, also what no builder does."""
 
 import contextlib
 import fcntl

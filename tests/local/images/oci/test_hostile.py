@@ -184,6 +184,7 @@ HARMLESS: dict[str, tuple[Layer, Callable[[StoredImage], bool]]] = {
     "a directory in place of a link": (Layer(symlink("s", OUTSIDE), directory("s/"), entry("s/x", b"x")), lambda image: files(image)["s/x"] == "x"),
     "a link in place of a directory": (Layer(directory("d/"), entry("d/y", b"y"), symlink("d", OUTSIDE), entry("d/x", b"x")), lambda image: files(image)[OUTSIDE[1:] + "/x"] == "x"),
     "a hard link to a link, written through": (Layer(symlink("s", OUTSIDE), hard_link("h", "s"), entry("h", b"x")), lambda image: files(image) == {"s": f"-> {OUTSIDE}", "h": "x"}),
+    "a device whose name moves the cursor": (Layer(entry("a\x1b[2J\nb", b"", BLOCKS)), is_left_out(r"such as a\x1b[2J\nb")),
     "a device of the machine's disk": (Layer(entry("disk", b"", BLOCKS, mode=0o666, fields={329: octal(254, 8)})), is_left_out("devices: of 1 entry, such as disk")),
     "a device that looks like a whiteout": (Layer(entry("etc", b"", CHARACTERS)), lambda image: files(image) == {}),
     "a FIFO that nobody writes": (Layer(entry("f", b"", FIFO)), lambda image: files(image) == {"f": "FIFO"}),

@@ -182,7 +182,7 @@ def test_owners_and_set_user_id_bits_are_those_of_the_image_for_root(tmp_path: P
     assert "security.capability" in os.listxattr(tree / "ping")
 
 
-def test_what_a_single_user_cannot_have_is_told(tmp_path: Path) -> None:
+def test_what_a_single_user_cannot_have_is_reported(tmp_path: Path) -> None:
     layer = Layer(
         entry("su", b"x", mode=0o4755),
         entry("wall", b"x", mode=0o2755),

@@ -86,7 +86,7 @@ def import_images(
         source: an archive, plain or compressed by gzip or zstd, which need not be seekable; or a
             directory in the layout of OCI.
         names: more names for the image, if there is only one.
-        progress: is told what happens.
+        progress: what happens is reported to it.
 
     Raises:
         ImageContentError: It is no image, is damaged, or is refused; images before it stay.

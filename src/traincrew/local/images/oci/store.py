@@ -75,7 +75,7 @@ class ContainerImages:
     def __init__(self, directory: Path, owners: Owners | None = None) -> None:
         """Use a directory, which is made when something is stored.
 
-        What killed processes have left in it is removed.
+        What killed processes have left in it is removed before the first change.
 
         Args:
             directory: of the store.
@@ -87,7 +87,6 @@ class ContainerImages:
         self._pins = Pins(self._places.partial)
         self._turns = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._made = False
-        sweep(self._places.partial)
 
     @classmethod
     def of_cache(cls, cache: Path) -> ContainerImages:
@@ -389,6 +388,7 @@ class ContainerImages:
         if not self._made:
             self._places.make()
             self._made = True
+            sweep(self._places.partial)
 
 
 def _unpacked(image: StoredImage) -> list[Path]:

@@ -20,7 +20,7 @@ from traincrew.local.node.containers.identity import (
     container_identity,
     home_of,
 )
-from traincrew.local.node.containers.memoryfiles import memory_limit
+from traincrew.local.node.containers.memoryfiles import is_storage_limited, memory_limit
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
@@ -256,6 +256,7 @@ def _process(
         command=command,
         hostname=what.pod.hostname,
         memory_limit=memory_limit(container) if what.isolated else 0,
+        measured=what.isolated and is_storage_limited(what.facts.spec),
         image=str(place) if (place := root.place if root is not None else None) else "",
         rootfs=rootfs,
         tty=bool(container.get("tty")),

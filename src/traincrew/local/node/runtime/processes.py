@@ -172,6 +172,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
         memory_limit: bytes; 0 for none. More than that in its root file system ends it.
+        measured: what it writes into its root file system is measured, also without a limit.
         image: directory that is locked, shared, while it runs; empty for none.
     """
 
@@ -179,6 +180,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
     command: list[str]
     hostname: str = ""
     memory_limit: int = 0
+    measured: bool = False
     image: str = ""
     rootfs: RootFilesystem | None = None
     tty: bool = False

@@ -142,7 +142,9 @@ class _Container:
         self.root: dict[str, int] | None = None
         """The file system of its root; known once it has started."""
         self.written = changedfiles.Written(
-            specification.get("report"), specification.get("memory_limit", 0)
+            specification.get("report"),
+            specification.get("memory_limit", 0),
+            measured=specification.get("measured", False),
         )
         start_read, self._start_write = os.pipe()
         self._failure, failure_write = os.pipe()

@@ -167,7 +167,7 @@ class Directories:
             parent: descriptor of its directory.
             name: its name there.
             path: its path.
-            removed: is told the path of each entry that was removed.
+            removed: the path of each entry that was removed is passed to it.
 
         Raises:
             OSError: It cannot be removed.

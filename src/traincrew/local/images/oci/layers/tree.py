@@ -61,7 +61,7 @@ class LayerTree:
             root: its descriptor.
             owners: whether files get the owners of the archive, or stay this user's.
             limits: of the layer.
-            record: is told of each entry.
+            record: each entry is passed to it.
         """
         self._owned = owners == "true"
         self._limits = limits
