@@ -58,7 +58,7 @@ def work(place: str, layers: list[Layer]) -> None:
 
 
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    """Nothing half is left: what has its name is whole, and the next start removes the rest."""
+    """Nothing half is left: what has its name is whole, and the next change removes the rest."""
     layers = some_layers()
     context = multiprocessing.get_context("fork")
     before = time.monotonic()

@@ -113,7 +113,7 @@ class Places:
 
     @contextlib.contextmanager
     def lock_blob(self, digest: str) -> Iterator[None]:
-        """Hold the lock of a blob; waits for others. A start leaves it alone meanwhile.
+        """Hold the lock of a blob; waits for others. Cleanup leaves it alone meanwhile.
 
         Raises:
             OSError: It cannot be made.
