@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traincrew.local.images.oci.model import ImageConfig
     from traincrew.local.images.oci.platforms import Platform
 
-__all__ = ["layers_of", "stored_image"]
+__all__ = ["is_of_repository", "layers_of", "stored_image", "unpacked_trees"]
 
 
 def stored_image(
@@ -86,3 +86,14 @@ def layers_of(places: Places, config: ImageConfig) -> dict[Path, LayerRecord] | 
         layers.pop(directory / TREE, None)
         layers[directory / TREE] = layer
     return layers
+
+
+def unpacked_trees(image: StoredImage) -> list[Path]:
+    """Return the trees of an image that layers were unpacked to."""
+    return [tree for tree in image.layers if tree.name == TREE]
+
+
+def is_of_repository(name: str, repository: str) -> bool:
+    """Return whether a reference is of a repository, whatever its tag or digest is."""
+    rest = name.removeprefix(repository)
+    return rest != name and rest[:1] in {":", "@"}

@@ -34,7 +34,12 @@ from traincrew.local.images.oci.places import (
     read,
 )
 from traincrew.local.images.oci.platforms import Platform, platform_of
-from traincrew.local.images.oci.reading import layers_of, stored_image
+from traincrew.local.images.oci.reading import (
+    is_of_repository,
+    layers_of,
+    stored_image,
+    unpacked_trees,
+)
 from traincrew.local.images.oci.removal import (
     ImageInUseError,
     remove_image,
@@ -293,7 +298,9 @@ class ContainerImages:
         place, slash, last = repository.rpartition("/")
         repository = place + slash + last.partition(":")[0]  # a digest says more than a tag
         if digest:
-            for image_id in {names[known] for known in names if _is_of(known, repository)}:
+            for image_id in {
+                names[known] for known in names if is_of_repository(known, repository)
+            }:
                 found = stored_image(self._places, self._platform, image_id, names)
                 if found is not None and found.digest == digest:
                     return found
@@ -325,7 +332,7 @@ class ContainerImages:
         """
         return [
             replace(damage, path=f"{tree.parent.name[7:19]}/{damage.path}")
-            for tree in _unpacked(image)
+            for tree in unpacked_trees(image)
             for damage in damage_of(tree, tree.parent / "records", self._owners)
         ]
 
@@ -373,13 +380,13 @@ class ContainerImages:
         """
         damaged = {
             tree.parent
-            for tree in _unpacked(image)
+            for tree in unpacked_trees(image)
             if damage_of(tree, tree.parent / "records", self._owners)
         }
         sharing = [
             other
             for other in self.images()
-            if any(tree.parent in damaged for tree in _unpacked(other))
+            if any(tree.parent in damaged for tree in unpacked_trees(other))
         ]
         remove_layers(self._places, damaged, sharing)
         return len(damaged)
@@ -389,14 +396,3 @@ class ContainerImages:
             self._places.make()
             self._made = True
             sweep(self._places.partial)
-
-
-def _unpacked(image: StoredImage) -> list[Path]:
-    """Return the trees of an image that layers were unpacked to."""
-    return [tree for tree in image.layers if tree.name == TREE]
-
-
-def _is_of(name: str, repository: str) -> bool:
-    """Return whether a reference is of a repository, whatever its tag or digest is."""
-    rest = name.removeprefix(repository)
-    return rest != name and rest[:1] in {":", "@"}
