@@ -18,6 +18,7 @@ from traincrew.engine.tasks import end_tasks
 from traincrew.operator.gangs import GangSchedulers
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
+from traincrew.operator.ownership import Ownership
 from traincrew.operator.progress import ProgressService, Reports
 from traincrew.operator.queues import KueueApi
 from traincrew.operator.reconciler import Reconciler
@@ -25,6 +26,7 @@ from traincrew.operator.reconciler import Reconciler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from traincrew.api.kind import Project
     from traincrew.engine.config import ClientConfig
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.options import OperatorOptions
@@ -99,12 +101,16 @@ async def run_operator(
         schedulers = GangSchedulers(client, options.gang_scheduling, SYSTEM_CLOCK)
         kueue = KueueApi(client, SYSTEM_CLOCK, options.namespace)
         manager.add_runnable(kueue.run)
+        owners: dict[Project, Ownership] = {}
         for kind in kinds:
+            owner = None
+            if kind.project is not None:
+                owner = owners.setdefault(kind.project, Ownership(manager, kind.project))
             reconciler = Reconciler(
                 client,
                 manager,
                 events,
-                kind,
+                kind if owner is None else owner.left_to_it(kind),
                 gate=gate,
                 namespace=options.namespace,
                 reports=reports,
@@ -112,6 +118,8 @@ async def run_operator(
                 kueue=kueue,
                 workers=options.workers,
             )
+            if owner is not None:
+                owner.serve(reconciler)
             counts.add(kind.resource.kind, reconciler.jobs)
         for server in _servers(options, manager, always):
             manager.add_runnable(server.run, needs_leadership=False)
