@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,13 @@ from api.broken import ABSENT, Broken
 from plan.elasticjob.world import elastic
 from plan.pytorchjob.world import example, group, pytorch
 from traincrew.engine.errors import ApiError
-from traincrew.engine.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from traincrew.engine.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    PODS,
+    SERVICES,
+    Resource,
+)
 
 if TYPE_CHECKING:
     from harness import Cluster
@@ -152,6 +159,31 @@ async def test_jobs_are_left_to_their_own_operator_while_it_runs(served: Cluster
     job = await served.client.get(PYTORCH_JOBS, "digits", "default")
     assert (job.get("status"), await pods(served)) == (None, [])
     await served.client.delete(DEPLOYMENTS, "training-operator", "default")
+    await run(served, 3)
+    await served.until_phase("digits", "Running")
+
+    await remove(served)
+
+
+async def test_jobs_are_left_alone_while_their_definition_drops_the_status(
+    served: Cluster,
+) -> None:
+    name = "pytorchjobs.kubeflow.org"
+    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+    theirs = copy.deepcopy(ours)
+    (version,) = theirs["spec"]["versions"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"][
+        "x-kubernetes-preserve-unknown-fields"
+    ]
+    changed = await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, theirs)
+    await seen(served, "before-definition")
+    await served.create(pytorch())
+    await seen(served, "after-definition")
+
+    job = await served.client.get(PYTORCH_JOBS, "digits", "default")
+    assert (job.get("status"), await pods(served)) == (None, [])
+    changed["spec"] = ours["spec"]
+    await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
     await run(served, 3)
     await served.until_phase("digits", "Running")
 

@@ -26,7 +26,6 @@ from traincrew.operator.reconciler import Reconciler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from traincrew.api.kind import Project
     from traincrew.engine.config import ClientConfig
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.options import OperatorOptions
@@ -101,16 +100,15 @@ async def run_operator(
         schedulers = GangSchedulers(client, options.gang_scheduling, SYSTEM_CLOCK)
         kueue = KueueApi(client, SYSTEM_CLOCK, options.namespace)
         manager.add_runnable(kueue.run)
-        owners: dict[Project, Ownership] = {}
         for kind in kinds:
             owner = None
             if kind.project is not None:
-                owner = owners.setdefault(kind.project, Ownership(manager, kind.project))
+                owner = Ownership(manager, kind, kind.project)
             reconciler = Reconciler(
                 client,
                 manager,
                 events,
-                kind if owner is None else owner.left_to_it(kind),
+                kind if owner is None else owner.guarded(),
                 gate=gate,
                 namespace=options.namespace,
                 reports=reports,
