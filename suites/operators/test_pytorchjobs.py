@@ -56,7 +56,7 @@ def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
             for case, found in CASES.items():
                 if found.ends:
                     condition = f"--for=condition={found.ends}"
-                    user.kubectl("wait", f"pytorchjob/{case}", condition, "--timeout=300s")
+                    user.kubectl("wait", f"pytorchjob/{case}", condition, "--timeout=120s")
         yield theirs, ours
         for user in (theirs, ours):
             assert "Traceback" not in user.log()

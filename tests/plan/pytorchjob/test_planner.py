@@ -180,6 +180,7 @@ def test_it_fails_past_its_deadline() -> None:
     assert world.conditions["Failed"]["message"] == (
         "Job digits has failed because it was active longer than specified deadline"
     )
+    assert (world.members, world.names("Service")) == ([], [])  # whatever cleanPodPolicy is
 
 
 def test_suspension_deletes_pods_services_and_autoscaler() -> None:

@@ -51,7 +51,7 @@ from traincrew.plan.shared.writes import patch, stages
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from traincrew.api.meta import Problem
+    from traincrew.api.meta import Condition, Problem
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.replicas.places import Place
@@ -64,6 +64,12 @@ OTHERS_END = timedelta(seconds=10)
 def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
+
+
+def _is_past_limit(failed: Condition) -> bool:
+    """Return whether a job has failed because it was active too long, or failed too often."""
+    cause = DEFINITION.reasons.cause(failed.reason, failed.message)
+    return cause in {Cause.DEADLINE, Cause.BACKOFF_LIMIT}
 
 
 class _Planner(JobPlanner[PyTorchJobSpec, PyTorchJobStatus]):
@@ -136,6 +142,10 @@ class _Planner(JobPlanner[PyTorchJobSpec, PyTorchJobStatus]):
         return document(status, self.observed.job.status, self.now)
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
+        failed = self.stored.condition(lifecycle.FAILED)
+        if failed is not None and failed.is_true and _is_past_limit(failed):
+            # training-operator deletes all pods then, before the policy for a finished job counts.
+            policy = msgspec.structs.replace(policy, clean_pod_policy="All")
         super().clean_up(plan, policy)
         if self.stored.finished and policy.clean_pod_policy != "None":
             self._delete_services(plan, keep=set())

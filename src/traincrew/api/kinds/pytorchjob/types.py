@@ -84,8 +84,8 @@ class PyTorchRunPolicy(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of seconds that the job may be active, counted from status.startTime,"
-                f" before it fails with reason {_JOB_FAILED}. The time while the job is suspended"
-                " does not count."
+                f" before it fails with reason {_JOB_FAILED} and all its pods are deleted. The time"
+                " while the job is suspended does not count."
             ),
         ),
     ] = None
@@ -107,8 +107,9 @@ class PyTorchRunPolicy(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of times that failed pods are recreated, and containers restarted in"
-                f" their pods, before the job fails with reason {_JOB_FAILED}. Evicted and deleted"
-                " pods do not count. If it is not set, there is no limit."
+                f" their pods, before the job fails with reason {_JOB_FAILED} and all its pods are"
+                " deleted. Evicted and deleted pods do not count. If it is not set, there is no"
+                " limit."
             ),
         ),
     ] = None
