@@ -46,8 +46,11 @@ def manifest(name: str, spec: Document) -> Document:
 
 
 _LONG = "sleep 600"
+_LAST = "sleep 6"
+_MASTER = replicas(script=_LAST)
+"""A master that ends after its workers, so that all of them are counted."""
 _PORTS = [{"name": "pytorchjob-port", "containerPort": 4711}, {"name": "http", "containerPort": 80}]
-_TEMPLATE = {
+_TEMPLATE: Document = {
     "metadata": {"labels": {"team": "vision"}, "annotations": {"example.com/note": "kept"}},
     "spec": {
         "containers": [
@@ -57,6 +60,8 @@ _TEMPLATE = {
         "initContainers": [{"name": "first", "image": "busybox:1", "command": ["true"]}],
     },
 }
+_MASTERS = copy.deepcopy(_TEMPLATE)
+_MASTERS["spec"]["containers"][1]["command"] = ["sh", "-c", _LAST]
 _METRIC = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
@@ -80,13 +85,15 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
-    "master": Case(job(replicas(), replicas(2)), "Succeeded"),
+    "master": Case(job(_MASTER, replicas(2)), "Succeeded"),
     "alone": Case(job(replicas(), None), "Succeeded"),
     "workers": Case(job(None, replicas(2)), "Succeeded"),
-    "processes": Case(job(replicas(), replicas(), nprocPerNode="2"), "Succeeded"),
-    "defaults": Case(job(replicas(policy=None), replicas(None, policy=None)), "Succeeded"),
+    "processes": Case(job(_MASTER, replicas(), nprocPerNode="2"), "Succeeded"),
+    "defaults": Case(
+        job(replicas(script=_LAST, policy=None), replicas(None, policy=None)), "Succeeded"
+    ),
     "template": Case(
-        job({**replicas(), "template": _TEMPLATE}, {**replicas(), "template": _TEMPLATE}),
+        job({**_MASTER, "template": _MASTERS}, {**replicas(), "template": _TEMPLATE}),
         "Succeeded",
     ),
     "elastic": Case(job(None, replicas(2), elasticPolicy={}), "Succeeded"),
@@ -95,9 +102,7 @@ CASES: dict[str, Case] = {
     "old-processes": Case(
         job(None, replicas(), elasticPolicy={"nProcPerNode": 3, "maxReplicas": 2}), "Succeeded"
     ),
-    "elastic-master": Case(
-        job(replicas(), replicas(), elasticPolicy={"maxReplicas": 4}), "Succeeded"
-    ),
+    "elastic-master": Case(job(_MASTER, replicas(), elasticPolicy={"maxReplicas": 4}), "Succeeded"),
     "scaled": Case(
         job(None, replicas(script=_LONG), elasticPolicy={"maxReplicas": 4, "metrics": [_METRIC]}),
         "Running",
@@ -107,13 +112,13 @@ CASES: dict[str, Case] = {
     "permanent": Case(job(replicas(1, "exit 1", "ExitCode"), None), "Failed"),
     "limit": Case(job(replicas(1, "exit 1"), None, runPolicy={"backoffLimit": 0}), "Failed"),
     "clean-all": Case(
-        job(replicas(), replicas(script=_LONG), runPolicy={"cleanPodPolicy": "All"}), "Succeeded"
+        job(_MASTER, replicas(script=_LONG), runPolicy={"cleanPodPolicy": "All"}), "Succeeded"
     ),
     "clean-running": Case(
-        job(replicas(), replicas(script=_LONG), runPolicy={"cleanPodPolicy": "Running"}),
+        job(_MASTER, replicas(script=_LONG), runPolicy={"cleanPodPolicy": "Running"}),
         "Succeeded",
     ),
-    "suspended": Case(job(replicas(), replicas(), runPolicy={"suspend": True}), "Suspended"),
+    "suspended": Case(job(_MASTER, replicas(), runPolicy={"suspend": True}), "Suspended"),
     "overridden": Case(job(replicas(restartPolicy="Always"), None), "Succeeded"),
     "managed": Case(
         job(replicas(), None, runPolicy={"managedBy": "kubeflow.org/training-operator"}),
@@ -141,7 +146,6 @@ BROKEN: dict[str, tuple[Document, str]] = {
         "nProcPerNode",
     ),
     "manager": (job(replicas(), None, runPolicy={"managedBy": "me"}), "managedBy"),
-    "policy": (job(replicas(policy="Sometimes"), None), "restartPolicy"),
     "none": ({}, "pytorchReplicaSpecs"),
 }
 """Specs that both refuse, and a word of the field that both name."""
@@ -156,7 +160,12 @@ def observed(user: User, name: str) -> Document:
     status = user.get("pytorchjob", name).get("status", {})
     replica = status.get("replicaStatuses", {})
     events = user.get("event", "--field-selector", f"involvedObject.name={name}")["items"]
-    events = [each for each in events if each["involvedObject"]["kind"] == "PyTorchJob"]
+    events = [
+        each
+        for each in events
+        if each["involvedObject"]["kind"] == "PyTorchJob"
+        and not each["message"].endswith("exited with code 0")
+    ]
     return {
         "pods": {_name(each): _pod(each) for each in user.get("pod", *selected)["items"]},
         "services": {
@@ -181,7 +190,10 @@ def observed(user: User, name: str) -> Document:
             kind: {word: each.get(word, 0) for word in ("active", "succeeded", "failed")}
             for kind, each in replica.items()
         },
-        "selectors": {kind: each.get("selector") for kind, each in replica.items()},
+        # Those that there are: of one type, training-operator may not come to write it.
+        "selectors": {
+            kind: each["selector"] for kind, each in replica.items() if "selector" in each
+        },
         "events": sorted({(each["type"], each["reason"]) for each in events}),
         "component": sorted({each["source"]["component"] for each in events}),
     }

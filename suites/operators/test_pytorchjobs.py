@@ -24,8 +24,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(900)
-KNOWN: dict[tuple[str, str], str] = {}
-"""Differences, by case (``*`` for all) and part, with their reasons."""
+KNOWN: dict[tuple[str, str], str] = {
+    ("scaled", "events"): "ours tells that the autoscaler was created",
+    ("suspended", "messages"): "ours says whether pods are left",
+    ("suspended", "replicas"): "ours counts the pods of a suspended job, which are none",
+    ("permanent", "events"): "theirs tells that the job restarts, which it does not",
+    ("limit", "events"): "theirs tells why a container waits, which our message says",
+    ("clean-all", "replicas"): "theirs counts pods that it has ended as succeeded",
+    ("clean-running", "replicas"): "theirs counts pods that it has ended as succeeded",
+    ("limit", "replicas"): "theirs counts no more after it has deleted the pods",
+}
+"""Differences, by case and part, with their reasons: docs/design/todays-manifests.md."""
 
 
 def started(directory: Path, catalog: Path, stack: contextlib.ExitStack) -> User:
@@ -82,12 +91,15 @@ PODS_LEFT = {"clean-all": 0, "clean-running": 1, "suspended": 0, "elsewhere": 0}
 def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
     left = PODS_LEFT.get(case)
     theirs, ours = (settled(user, case, left) for user in both)
-    different = {part for part in theirs if theirs[part] != ours[part]}
-    known = {part for name, part in KNOWN if name in {case, "*"}}
-    for part in sorted(different - known):
-        assert ours[part] == theirs[part], part
-    gone = {part for name, part in KNOWN if name == case} - different
-    assert not gone, "these differences are none any more: remove them from KNOWN"
+    # Why a pod failed comes behind what training-operator says.
+    said = zip(ours["messages"], theirs["messages"], strict=False)
+    ours["messages"] = [one[: len(other)] for one, other in said] or ours["messages"]
+    ours["selectors"] = {kind: ours["selectors"].get(kind) for kind in theirs["selectors"]}
+    found = {part: (ours[part], theirs[part]) for part in theirs if ours[part] != theirs[part]}
+    known = {part for name, part in KNOWN if name == case}
+    new = {part: pair for part, pair in found.items() if part not in known}
+    assert not new, "ours, and theirs"
+    assert known == found.keys(), "these differences are none any more: remove them from KNOWN"
 
 
 @pytest.mark.parametrize("case", BROKEN)

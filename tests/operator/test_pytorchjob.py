@@ -39,6 +39,12 @@ REFUSED = [
         "main",
         ("Worker.template.spec.containers must have a container named 'pytorch'",),
     ),
+    Broken(
+        MASTER,
+        f"{_SPECS}/Worker/template/spec/containers/0/image",
+        ABSENT,
+        ("Worker.template.spec.containers must have an image each",),
+    ),
     Broken(ELASTIC, "spec/nprocPerNode", "2", ("elasticPolicy.nProcPerNode must not be used",)),
     Broken(
         MASTER, "spec/elasticPolicy", {"minReplicas": 3, "maxReplicas": 2}, ("at most maxReplicas",)

@@ -45,6 +45,7 @@ def replaced_policies(spec: PyTorchJobSpec) -> list[Event]:
             f"spec.pytorchReplicaSpecs.{name}",
             replica.policy,
             replica.template["spec"].get("restartPolicy"),
+            "SetPodTemplateRestartPolicy",
         )
     ]
 

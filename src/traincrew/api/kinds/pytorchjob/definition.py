@@ -68,6 +68,17 @@ SPEC_RULES = rules(
         )
         for name in TYPES
     ),
+    *(
+        Rule(
+            rule=_of_type(
+                name,
+                f"self.pytorchReplicaSpecs.{name}.template.spec.containers.all(c,"
+                " has(c.image) && c.image != '')",
+            ),
+            message=f"pytorchReplicaSpecs.{name}.template.spec.containers must have an image each",
+        )
+        for name in TYPES
+    ),
     Rule(
         rule=f"!has(self.elasticPolicy) || '{WORKER}' in self.pytorchReplicaSpecs",
         message=f"pytorchReplicaSpecs.{WORKER} must be configured if elasticPolicy is used",

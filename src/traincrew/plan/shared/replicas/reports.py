@@ -70,13 +70,19 @@ def exits(
     return found
 
 
-def replaced_policy(path: str, ours: str | None, template: str | None) -> list[Event]:
+def replaced_policy(
+    path: str,
+    ours: str | None,
+    template: str | None,
+    reason: str = "SettedPodTemplateRestartPolicy",
+) -> list[Event]:
     """Warn that the restart policy of replicas overrides the one of their template.
 
     Args:
         path: Path of the replicas.
         ours: Their restart policy, as written.
         template: Their template's, as written.
+        reason: Reason of the event: kubeflow/common's, by default.
     """
     if not (ours and template):
         return []
@@ -84,7 +90,7 @@ def replaced_policy(path: str, ours: str | None, template: str | None) -> list[E
         f"{path}.template.spec.restartPolicy: {template} is not used, because"
         f" {path}.restartPolicy is {ours}"
     )
-    return [Event("Warning", "SettedPodTemplateRestartPolicy", text)]
+    return [Event("Warning", reason, text)]
 
 
 def written(kind: str, what: Written, keys: Sequence[ChildKey]) -> list[Event]:
