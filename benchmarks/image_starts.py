@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import platform
-import re
 import shutil
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from hack.libraries import libraries_of
 
 import traincrew
 from traincrew.local.directories import default_cache
@@ -40,8 +41,7 @@ def programs() -> Iterator[Path]:
     """Yield a shell, `sleep`, and the libraries that they need."""
     found = [path for name in ("sh", "sleep") if (path := shutil.which(name)) is not None]
     yield from map(Path, found)
-    needed = subprocess.run(["ldd", *found], capture_output=True, text=True, check=False).stdout
-    yield from map(Path, set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", needed, re.MULTILINE)))
+    yield from libraries_of(found)
 
 
 def archive(directory: Path, name: str, megabytes: int) -> Path:

@@ -229,7 +229,7 @@ def test_a_pull_that_is_interrupted_ends_at_once_and_goes_on(tmp_path: Path, use
 @pytest.mark.parametrize(
     "room", [pytest.param(4, id="fetching"), pytest.param(280, id="unpacking")]
 )
-def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, user: User, room: int) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path, user: User, room: int) -> None:
     """Images leave 256 MiB free, and more where other programs fill the disk meanwhile."""
     contents = {f"d/{number}": random.Random(number).randbytes(12 << 20) for number in range(4)}
     cache = user.home / "cache"

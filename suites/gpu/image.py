@@ -3,11 +3,12 @@
 import hashlib
 import io
 import json
-import re
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+
+from hack.libraries import libraries_of
 
 __all__ = ["NAME", "write_image"]
 
@@ -53,16 +54,12 @@ def write_image(directory: Path) -> Path:
     assert shell is not None
     assert smi is not None
     programs = {"bin/compute": program, "bin/sh": Path(shell)}
-    asked = subprocess.run(
-        ["ldd", *map(str, programs.values()), smi], capture_output=True, text=True, check=False
-    ).stdout
-    libraries = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", asked, re.MULTILINE))
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for name, path in programs.items():
             tar.add(path.resolve(), name)
-        for library in sorted(libraries):
-            tar.add(Path(library).resolve(), library.lstrip("/"))
+        for library in libraries_of([*programs.values(), smi]):
+            tar.add(library.resolve(), str(library).lstrip("/"))
     archive = directory / "image.tar"
     with tarfile.open(archive, "w") as tar:
         digest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"

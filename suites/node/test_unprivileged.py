@@ -22,6 +22,7 @@ FILES = (
     "environment_attacks",
     "kernel_paths",
     "memory_files",
+    "storage_limits",
     "full_disk",
     "credentials_in_pods",
     "image_roots",

@@ -8,9 +8,10 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from suites.container_images.users import user_named
 from suites.real.image_probes import PODS, answers
 
 from hack import images
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SPACE = "image-probes"
 SECONDS = 120.0
+USERS = ("root", "nobody", "mapped")
 DIFFERENCES = Path(__file__).with_name("image_differences.toml")
 
 
@@ -74,62 +76,63 @@ def theirs(real_cluster: RealCluster) -> Iterator[dict[str, dict[str, str]]]:
         kubectl("delete", "namespace", SPACE, "--wait=false")
 
 
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
-    """What the embedded cluster shows, with the same image."""
-    directory = tmp_path_factory.mktemp("embedded")
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": str(directory),
-        "TRAINCREW_CACHE": str(directory / "cache"),
-        "KUBECONFIG": str(directory / "kubeconfig"),
-    }
+class Ours(NamedTuple):
+    """What the embedded cluster of a user shows, with the same image."""
 
-    def run(*words: str, content: str | None = None) -> str:
-        done = subprocess.run(
-            words, env=environment, input=content, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return done.stdout
+    user: str
+    pods: dict[str, dict[str, str]]
 
-    def kubectl(*words: str, content: str | None = None) -> str:
-        program = str(Path(sys.executable).with_name("kubectl"))
-        return run(program, *words, content=content)
+    def differences(self, pod: str) -> dict[str, str]:
+        """Return the known differences of a pod, by the probe."""
+        return {
+            each["probe"]: each["why"]
+            for each in tomllib.loads(DIFFERENCES.read_text())["difference"]
+            if pod in each.get("pods", PODS) and self.user in each.get("users", USERS)
+        }
 
-    traincrew = (sys.executable, "-m", "traincrew.cli")
-    run(*traincrew, "images", "import", str(images.build("chainermn")))
-    run(*traincrew, "up", "--no-operator", "--kubeconfig", environment["KUBECONFIG"])
-    try:
-        kubectl("create", "namespace", SPACE)
-        yield ran(kubectl)
-    finally:
-        run(*traincrew, "down")
+
+@pytest.fixture(scope="module", params=USERS)
+def ours(request: pytest.FixtureRequest) -> Iterator[Ours]:
+    """The clusters of root, of nobody, and of an account with subordinate IDs."""
+    with user_named(request.param, "probes") as user:
+        kubeconfig = user.home / "kubeconfig"
+
+        def kubectl(*words: str, content: str | None = None) -> str:
+            done = subprocess.run(
+                [str(Path(sys.executable).with_name("kubectl")), *words],
+                env={"KUBECONFIG": str(kubeconfig), "HOME": str(user.home)},
+                input=content,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+            return done.stdout
+
+        user.has(images.build("chainermn"))
+        user.traincrew("up", "--no-operator", "--kubeconfig", str(kubeconfig))
+        try:
+            kubectl("create", "namespace", SPACE)
+            yield Ours(request.param, ran(kubectl))
+        finally:
+            user.traincrew("down")
 
 
 @pytest.mark.parametrize("pod", PODS)
 def test_a_program_sees_what_it_sees_in_containerd(
-    theirs: dict[str, dict[str, str]], ours: dict[str, dict[str, str]], pod: str
+    theirs: dict[str, dict[str, str]], ours: Ours, pod: str
 ) -> None:
-    known = {
-        each["probe"]
-        for each in tomllib.loads(DIFFERENCES.read_text())["difference"]
-        if pod in each.get("pods", [pod])
-    }
-    assert theirs[pod].keys() == ours[pod].keys()
-    differ = {
-        probe: f"containerd: {said}\nhere:       {ours[pod][probe]}"
+    found, known = ours.pods[pod], ours.differences(pod)
+    assert theirs[pod].keys() == found.keys()
+    unknown = [
+        f"{probe}\ncontainerd: {said}\nhere:       {found[probe]}"
         for probe, said in theirs[pod].items()
-        if said != ours[pod][probe]
-    }
-    unknown = {probe: text for probe, text in differ.items() if probe not in known}
-    assert not unknown, "\n".join(f"{probe}\n{text}" for probe, text in unknown.items())
+        if said != found[probe] and probe not in known
+    ]
+    assert not unknown, "\n".join(unknown)
 
 
-def test_every_difference_is_one(
-    theirs: dict[str, dict[str, str]], ours: dict[str, dict[str, str]]
-) -> None:
-    for each in tomllib.loads(DIFFERENCES.read_text())["difference"]:
-        probe = each["probe"]
-        for pod in each.get("pods", PODS):
-            assert theirs[pod][probe] != ours[pod][probe], (probe, pod, "is the same by now")
-            break
+@pytest.mark.parametrize("pod", PODS)
+def test_every_difference_is_one(theirs: dict[str, dict[str, str]], ours: Ours, pod: str) -> None:
+    for probe in ours.differences(pod):
+        assert theirs[pod][probe] != ours.pods[pod][probe], (probe, pod, "is the same by now")

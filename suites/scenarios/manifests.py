@@ -17,6 +17,8 @@ exit $(cat /tmp/exit)
 """
 EVERY_THREE_SECONDS = "for step in 1 2 3 4 5; do echo step $step; sleep 3; done"
 WAIT = "trap 'exit 0' TERM; while true; do sleep 3600 & wait $!; done"
+WAIT_AND_LINGER = "trap 'sleep 2; exit 0' TERM; while true; do sleep 3600 & wait $!; done"
+"""Whoever watches the pod sees that it is being deleted before it is gone."""
 # Like mpiexec, without Open MPI: a process on every host of the hostfile, by the rsh agent.
 LAUNCH = """\
 while read -r host slots; do

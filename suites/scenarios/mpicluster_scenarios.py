@@ -8,7 +8,7 @@ from traincrew.engine.resources import STATEFUL_SETS
 from traincrew.operator.kinds import RESOURCES
 
 from .context import uid
-from .manifests import GATE
+from .manifests import GATE, WAIT_AND_LINGER
 from .mpiclusters import at_rest, hostfile, hosts, interactive, one_shot, ready, scale
 from .scenario import scenario
 
@@ -60,7 +60,10 @@ async def mpi_scaled(context: ScenarioContext) -> None:
 @scenario()
 async def mpi_master_lost(context: ScenarioContext) -> None:
     """A master that somebody deletes is created again; the workers stay."""
-    await context.create(interactive("lost"))
+    job = interactive("lost")
+    (master,) = job["spec"]["master"]["template"]["spec"]["containers"]
+    master["command"] = ["sh", "-c", WAIT_AND_LINGER]
+    await context.create(job)
     first = await ready(context, "lost", "master", "worker-0")
     await context.phase("lost", "Running")
     await context.delete_pod(first["master"])

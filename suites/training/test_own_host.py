@@ -20,7 +20,12 @@ IMAGE = "traincrew/chainermn:0.1.0"
 SCRIPT = """
 echo pi-launcher.pi.default.svc slots=2 > /tmp/hostfile
 exec mpiexec --allow-run-as-root --hostfile /tmp/hostfile -n 2 --mca plm_rsh_agent /bin/false \\
-  python3 -c 'from mpi4py import MPI; print("rank", MPI.COMM_WORLD.allreduce(1), flush=True)'
+  python3 -c '
+import sys
+from mpi4py import MPI
+text = f"rank {MPI.COMM_WORLD.allreduce(1)}\\n"
+sys.stdout.write(text)  # at once, so that the lines of two ranks do not mix
+'
 """
 
 

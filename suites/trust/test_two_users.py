@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import pwd
 import re
 import stat
 import subprocess
@@ -292,7 +293,8 @@ def test_a_taken_port_learns_nothing(
             refused = pods_of(owner, code=1)
             assert "certificate" in refused.lower()
             said = owner.traincrew("up", code=1)
-            assert f"127.0.0.1:{port} is in use by a program, perhaps of another user" in said
+            name = pwd.getpwuid(attacker.uid).pw_name
+            assert f"127.0.0.1:{port} is in use by a program of user {name}: end that" in said
             assert "Traceback" not in said
         finally:
             fake.kill()

@@ -1,7 +1,9 @@
 """The credentials of a cluster: they survive restarts, and are never sent to another server."""
 
 import asyncio
+import getpass
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -67,8 +69,8 @@ async def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", port)), pytest.raises(PortInUseError) as caught:
         await LocalCluster(options(tmp_path)).start()
     message = str(caught.value)
-    assert message.startswith(f"127.0.0.1:{port} is in use by process ")
-    assert "end that program, then start again" in message
+    assert message.startswith(f"127.0.0.1:{port} is in use by ")
+    assert f"(process {os.getpid()} of user {getpass.getuser()}): end that program" in message
     assert "\n" not in message
 
 

@@ -11,9 +11,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from traincrew.local.subordinate import remove_mapped
+
 __all__ = [
     "check_trusted",
     "default_cache",
+    "discard_tree",
     "is_safe_parent",
     "make_directory",
     "private_directory",
@@ -191,7 +194,8 @@ def _own_group() -> int:
 def remove_tree(path: Path) -> None:
     """Remove a directory with everything in it, also where directories are not writable.
 
-    Symbolic links are not followed.
+    Files of users that containers had (`subordinate`) are removed as well. Symbolic links are not
+    followed.
 
     Raises:
         FileNotFoundError: It does not exist.
@@ -205,4 +209,15 @@ def remove_tree(path: Path) -> None:
             with suppress(OSError):
                 if not below.is_symlink():
                     below.chmod(0o700)
-    shutil.rmtree(path)
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        remove_mapped([path])
+
+
+def discard_tree(path: Path) -> None:
+    """Remove a directory as `remove_tree` does, or as much of it as can be."""
+    shutil.rmtree(path, ignore_errors=True)
+    if path.is_dir():
+        with suppress(OSError):
+            remove_tree(path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -16,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from traincrew.local.directories import is_safe_parent
+from traincrew.local.directories import discard_tree, is_safe_parent
 from traincrew.local.statelock import FILE, StateInUseError, StateLock, holder_of
 
 __all__ = ["Removed", "find", "remove", "sweep", "temporary_state"]
@@ -120,7 +119,7 @@ def remove(directory: Path) -> None:
         if entry.name == FILE:
             continue
         if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
+            discard_tree(entry)
         else:
             entry.unlink()
     if left := [entry for entry in directory.iterdir() if entry.name != FILE]:

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from local.images.oci.packing import Layer, directory, entry, left_in, stored
+from local.images.oci.packing import Layer, directory, entry, in_use, left_in, stored
 from local.images.oci.test_archives import archive, docker_files, layout_files
 from traincrew.cli.commands.images import images_command
 from traincrew.cli.images import pulling
@@ -108,7 +108,7 @@ def test_a_name_is_removed_and_the_image_with_the_last(images: ContainerImages) 
 
 def test_an_image_that_a_container_uses_is_not_removed(images: ContainerImages) -> None:
     image = stored(images, BASE, names=("docker.io/me/train:7",))
-    with images.use(image):
+    with in_use(images, image):
         code, output = run("remove", image.id[7:])
     assert code == 1
     assert "me/train:7 is in use by a container: delete its pods first" in output

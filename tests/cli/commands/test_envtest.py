@@ -55,7 +55,8 @@ def test_a_port_that_is_in_use() -> None:
     result = CliRunner().invoke(apiserver_command, ["--port", port])
     listener.close()
     assert result.exit_code == 1
-    assert f"127.0.0.1:{port} is in use by process" in result.output
+    assert f"127.0.0.1:{port} is in use by " in result.output
+    assert f"(process {os.getpid()} of user " in result.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -420,6 +420,11 @@ ENDS = {
         reason="Evicted",
         message='Usage of EmptyDir volume "data" exceeds the limit "10Mi". ',
     ),
+    "storage-limit": pod(
+        phase="Failed",
+        reason="Evicted",
+        message="Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    ),
     "node-lost": pod(phase="Failed", reason="NodeLost"),
     "node-shutdown": pod(phase="Failed", reason="NodeShutdown"),
     "pod-deadline": pod(phase="Failed", reason="DeadlineExceeded"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
+from aiohttp import web
+from msgspec.structs import replace
 
-from local.images.oci.registry.support import Store
+from local.images.oci.registry.support import Registry, Store, serving
 from traincrew.local.images import ImagePullError, ImageStore, PullRequest, Source
 from traincrew.local.images.oci.model import ImageConfig, StoredImage
+from traincrew.local.images.oci.registry.failures import Kind, RegistryError
 from traincrew.local.images.pulls import ContainerPulls, StaleNotice
 from traincrew.local.images.reference import parse_reference
-from traincrew.local.images.sources import Choice, choose
+from traincrew.local.images.sources import Choice, choose, may_use_stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +85,103 @@ async def test_a_registry_that_does_not_answer_leaves_what_is_stored(store: Stor
     (notice,) = lines
     assert isinstance(notice, StaleNotice)
     assert "cannot reach http://localhost:1" in notice
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "imported", "used"),
+    [(True, False, True), (True, True, True), (False, True, True), (False, False, False)],
+)
+def test_when_a_stored_image_may_stand_in(unanswered: bool, imported: bool, used: bool) -> None:
+    assert may_use_stored(unanswered=unanswered, imported=imported) is used
+
+
+def test_what_of_a_registry_is_no_answer() -> None:
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    assert {kind for kind in kinds if not RegistryError(kind, "").is_unanswered} == {
+        "unauthorized", "denied", "missing", "platform",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [(401, "401 Unauthorized"), (403, "403 Forbidden"), (404, "There is no such image or tag")],
+)
+async def test_a_registry_that_refuses_is_right_about_what_was_pulled(
+    store: Store, status: int, says: str
+) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    registry = Registry()
+    async with serving(registry):
+        registry.hook = refuse
+        name = f"{registry.host}/me/train:7"
+        pulls, always = ContainerPulls(store), PullRequest(always=True)
+        pulled = replace(stored_image("sha256:" + "2" * 64), names=(name,))
+        store.images[name] = pulled
+        with pytest.raises(ImagePullError, match=says) as caught:
+            await pulls.pull(name, parse_reference(name), always, lambda _: None)
+        assert caught.value.reason == "ErrImagePull"
+
+        # An image that was imported need not be in the registry that its name has.
+        store.images[name] = replace(pulled, imported=True)
+        lines: list[str] = []
+        await pulls.pull(name, parse_reference(name), always, lines.append)
+    (notice,) = lines
+    assert isinstance(notice, StaleNotice)
+    assert notice.startswith("the stored image is used: failed to pull image ")
+    assert says in notice
+
+
+async def test_a_start_looks_for_its_image_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(tmp_path, NAME)
+    store = ImageStore(tmp_path)
+    asked: list[str] = []
+    find = store.containers.find
+
+    def counted(name: str) -> StoredImage | None:
+        asked.append(name)
+        return find(name)
+
+    monkeypatch.setattr(store.containers, "find", counted)
+    found = store.look(NAME)
+    assert (found.meaning, found.is_present) == (Choice.STORED, True)
+    assert (await store.pull(NAME, lambda _: None, PullRequest(), found)).root is not None
+    assert asked == [NAME]
+
+
+async def test_what_another_pod_has_pulled_meanwhile_is_used(store: Store) -> None:
+    reference = parse_reference(NAME)
+    image = store.images.pop(str(reference))
+    pulls = ContainerPulls(store)
+    fetched = 0
+
+    async def fetch(*_: object) -> StoredImage:
+        nonlocal fetched
+        fetched += 1
+        await asyncio.sleep(0)
+        store.images[str(reference)] = image
+        return image
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pulls, "_fetch", fetch)
+        starts = [pulls.pull(NAME, reference, PullRequest(), lambda _: None) for _ in range(5)]
+        found = await asyncio.gather(*starts)
+    assert fetched == 1
+    assert {each.image_id for each in found} == {image.id}
+
+
+async def test_an_image_that_is_removed_meanwhile_is_pulled_again(
+    store: Store, tmp_path: Path
+) -> None:
+    gone = replace(stored_image(), layers=(tmp_path / "gone",))
+    with pytest.raises(ImagePullError, match="it was removed meanwhile") as caught:
+        await ContainerPulls(store).pull(
+            NAME, parse_reference(NAME), PullRequest(), lambda _: None, gone
+        )
+    assert not caught.value.permanent
 
 
 def test_an_image_of_a_registry_may_be_pulled_later(tmp_path: Path) -> None:

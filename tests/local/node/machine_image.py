@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from hack.libraries import libraries_of
 
 from traincrew.local.images import Environment, ImageRoot
 
-__all__ = ["PROGRAMS", "image_of", "machine_layer"]
+__all__ = ["PROGRAMS", "image_of", "machine_layer", "written_by_shell"]
 
 PROGRAMS = (
     "cat",
@@ -35,10 +35,8 @@ def machine_layer(directory: Path) -> Path:
         directory: Where to; it does not exist.
     """
     found = {path for name in PROGRAMS if (path := shutil.which(name)) is not None}
-    needed = subprocess.run(["ldd", *found], capture_output=True, text=True, check=False).stdout
-    libraries = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", needed, re.MULTILINE))
-    for path in libraries:
-        _copy(Path(path), directory / path.lstrip("/"))
+    for library in libraries_of(found):
+        _copy(library, directory / str(library).lstrip("/"))
     for path in found:
         _copy(Path(path), directory / "bin" / Path(path).name)
     etc = directory / "etc"
@@ -62,6 +60,18 @@ def image_of(*layers: Path, **settings: object) -> Environment:
     identity = f"docker.io/me/train@sha256:{'1' * 64}"
     image = ImageRoot(**{"id": identity, "layers": layers, "size": 7_000_000, **files, **root})  # type: ignore[arg-type]
     return Environment(**{"name": "me/train:7", "root": image, **settings})  # type: ignore[arg-type]
+
+
+def written_by_shell(pieces: int) -> str:
+    """Return a script that writes so many files of 4 MiB below `/srv`, and sleeps.
+
+    It needs a shell and `sleep` alone: an image has no `dd`.
+    """
+    names = " ".join(map(str, range(pieces)))
+    return (
+        "x=0123456789abcdef; while [ ${#x} -lt 4000000 ]; do x=$x$x; done; "
+        f"for each in {names}; do echo $x > /srv/$each; done; exec sleep 600"
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

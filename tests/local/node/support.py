@@ -23,6 +23,9 @@ from traincrew.engine.resources import (
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.images import Environment, ImagePullError
+from traincrew.local.images.pulls import Lookup
+from traincrew.local.images.reference import parse_reference
+from traincrew.local.images.sources import Choice
 from traincrew.local.node import Node, NodeSpec, detect
 
 if TYPE_CHECKING:
@@ -51,11 +54,16 @@ class AnyImage:
         self.pulled: list[str] = []
         self.requests: list[PullRequest] = []
 
-    def is_present(self, image: str, _source: object = None) -> bool:
-        return image in self.pulled
+    def look(self, image: str, _source: object = None) -> Lookup:
+        present = image in self.pulled
+        return Lookup(parse_reference(image), Choice.ENVIRONMENT, None, present)
 
     async def pull(
-        self, image: str, progress: Callable[[str], None], request: PullRequest
+        self,
+        image: str,
+        progress: Callable[[str], None],
+        request: PullRequest,
+        _found: Lookup | None = None,
     ) -> Environment:
         self.requests.append(request)
         if image.startswith("unknown"):

@@ -208,8 +208,12 @@ def test_the_drivers_files_without_a_specification(tmp_path: Path) -> None:
     (libraries / "libcuda.so.550.1").touch()
     (libraries / "libcuda.so.1").symlink_to("libcuda.so.550.1")
     (libraries / "libcudart.so.12").touch()
-    (programs / "nvidia-smi").touch()
-    edits = driver_files((str(tmp_path / "none"), str(libraries)), (str(programs),))
+    (programs / "nvidia-smi").write_bytes(b"\x7fELF")
+    wrappers = tmp_path / "wrappers"
+    wrappers.mkdir()
+    (wrappers / "nvidia-smi").write_text("#!/bin/sh\nexec nvidia-smi\n")
+    found = (str(wrappers), str(programs))
+    edits = driver_files((str(tmp_path / "none"), str(libraries)), found)
     assert edits.mounts == (
         FileMount(f"{libraries}/libcuda.so.550.1", f"{LIBRARIES}/libcuda.so.550.1", read_only=True),
         FileMount(f"{programs}/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", read_only=True),

@@ -16,7 +16,7 @@ from local.node.support import CAPABILITIES, World, node_world, shell
 from local.node.test_service_proxy import free_port
 from traincrew.engine.objects import AnyObject
 from traincrew.engine.resources import ENDPOINT_SLICES, SERVICES
-from traincrew.local.node.machine import sockets
+from traincrew.local import sockets
 from traincrew.local.node.machine.loopback import can_use, is_taken
 from traincrew.local.node.machine.specs import NodeSpec
 from traincrew.local.node.network.addresses import PodAddresses
@@ -276,6 +276,22 @@ def test_a_program_whose_descriptors_cannot_be_read(
     monkeypatch.setattr(sockets, "_PROC", tmp_path)
     assert sockets.holder_of(0x2383, "127.0.0.1") == "a program of user 4123456789"
     assert sockets.holder_of(0x2383) == ""
+
+
+def test_a_program_that_closes_descriptors_meanwhile_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net").mkdir()
+    line = "0: 00000000:2383 00000000:0000 0A 0:0 0:0 0 0 0 77 1\n"
+    (tmp_path / "net/tcp").write_text("header\n" + line)
+    (tmp_path / "12/fd").mkdir(parents=True)
+    (tmp_path / "12/comm").write_text("nginx\n")
+    # What cannot be read any more is in front of the socket and behind it.
+    for name in ("0", "1", "3", "4"):
+        (tmp_path / "12/fd" / name).touch()
+    (tmp_path / "12/fd/2").symlink_to("socket:[77]")
+    monkeypatch.setattr(sockets, "_PROC", tmp_path)
+    assert sockets.holder_of(0x2383) == "nginx (process 12 of user root)"
 
 
 @pytest.mark.skipif(not can_use("127.42.0.1"), reason="pods have no addresses here")

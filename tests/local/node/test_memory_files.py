@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.node.machine_image import image_of, machine_layer, written_by_shell
 from local.node.support import CAPABILITIES, World, needs_own_proc, node_world, shell
 from traincrew.local.node.runtime import memory
-from traincrew.local.node.runtime.memory import size_of
+from traincrew.local.node.runtime.sizes import size_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,16 @@ async def test_a_container_is_killed_for_the_files_that_it_writes_into_memory(
         assert await end(world) == (137, "OOMKilled")
         event = await world.event("OOMKilling")
         assert "its limit is 64Mi; files that it writes outside of volumes" in event["message"]
+
+
+async def test_files_in_the_root_of_an_image_count_while_it_runs(tmp_path: Path) -> None:
+    if not CAPABILITIES.overlay:
+        pytest.skip("the kernel allows no overlays")
+    layer = machine_layer(tmp_path / "layer")
+    async with node_world(tmp_path / "state") as world:
+        world.images.environment = image_of(layer)
+        await world.pod(pod(limited(written_by_shell(25))))
+        assert await end(world) == (137, "OOMKilled")
 
 
 @pytest.mark.parametrize("path", ["/tmp/file", "/dev/shm/file"])

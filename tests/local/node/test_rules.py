@@ -530,9 +530,9 @@ def container_image(user: str) -> Environment:
     ("isolation", "context", "user", "identity"),
     [
         (ROOT, {}, "", Identity(0, 0, [])),
-        (USER, {}, "", Identity(0, 0, None)),
+        (USER, {}, "", Identity(0, 0, [])),
         (ROOT, {}, "trainer", Identity(1000, 100, [107])),
-        (USER, {}, "trainer", Identity(1000, 100, None)),
+        (USER, {}, "trainer", Identity(1000, 100, [107])),
         (ROOT, {}, "trainer:render", Identity(1000, 107, [107])),
         (ROOT, {}, "1000", Identity(1000, 100, [107])),
         (ROOT, {}, "1000:7", Identity(1000, 7, [107])),

@@ -481,7 +481,7 @@ async def test_progress_of_a_pull_is_reported(tmp_path: Path) -> None:
 async def test_a_damaged_image_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with node_world(tmp_path / "node") as world:
 
-        async def pull(_image: str, progress: Callable[[str], None], _: object) -> Environment:
+        async def pull(_image: str, progress: Callable[[str], None], *_: object) -> Environment:
             progress(Notice('environment "any" is damaged, so it is built anew'))
             return Environment("host")
 

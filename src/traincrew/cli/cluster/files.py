@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,6 +21,7 @@ from traincrew.cli.cluster import process
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.engine.decoding import UndecodableError, decode_json
+from traincrew.local.directories import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,9 +242,9 @@ class ClusterFiles:
         removed = self.directory.with_name(f".{self.name}.removed")
         try:
             if removed.exists():  # left by an interrupted removal
-                shutil.rmtree(removed)
+                remove_tree(removed)
             self.directory.rename(removed)
-            shutil.rmtree(removed)
+            remove_tree(removed)
         except FileNotFoundError:
             return
         except OSError as error:

@@ -91,7 +91,6 @@ def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path
     """
     from traincrew.cli.images.pulling import pull_container_image
     from traincrew.local.images import ImagePullError, Source
-    from traincrew.local.images.reference import parse_reference
     from traincrew.local.images.sources import Choice
 
     store = _store(catalogs)
@@ -99,8 +98,7 @@ def pull_images(image: tuple[str, ...], source: str | None, catalogs: tuple[Path
 
     async def pull() -> None:
         for name in image:
-            choice = store.choose(name, parse_reference(name), allowed[source])
-            if isinstance(choice, Choice):
+            if isinstance(store.look(name, allowed[source]).meaning, Choice):
                 await pull_container_image(name, store.containers, either=source is None)
             else:
                 await _build(store, name)
@@ -200,7 +198,7 @@ def unmap_images(image: str) -> None:
 
 def _complete_stored(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of container images that are stored, in the shell."""
-    from traincrew.cli.images.stored import familiar
+    from traincrew.local.images.reference import familiar
 
     names = {familiar(name) for image in _containers().images() for name in image.names}
     return sorted(name for name in names if name.startswith(incomplete))
@@ -210,7 +208,7 @@ def _containers() -> ContainerImages:
     from traincrew.local.directories import default_cache
     from traincrew.local.images.oci.store import ContainerImages
 
-    return ContainerImages(default_cache() / "container-images")
+    return ContainerImages.of_cache(default_cache())
 
 
 @images_command.command("import")
@@ -228,7 +226,8 @@ def import_image(archive: str, names: tuple[str, ...]) -> None:
     """  # noqa: D301 - click's mark for text it must not wrap
     from traincrew.cli.display.text import byte_size, plain
     from traincrew.cli.images.importing import import_archive
-    from traincrew.cli.images.stored import familiar, short_id
+    from traincrew.cli.images.stored import short_id
+    from traincrew.local.images.reference import familiar
 
     for image in import_archive(_containers(), archive, names):
         shown = ", ".join(plain(familiar(name)) for name in image.names) or short_id(image)

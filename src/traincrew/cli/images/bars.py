@@ -46,11 +46,10 @@ class Bars:
             self._samples.popleft()
         began, before = self._samples[0]
         rate = int((done - before) / max(now - began, 0.1))
-        finished = sum(layer.phase == "done" for layer in progress.layers)
         words = [_percent(done, total), self._name, f"{byte_size(done)} of {byte_size(total)}"]
         if rate > 0 and done < total:
             words.append(f"{byte_size(rate)}/s")
-        words.append(f"{finished} of {len(progress.layers)} layers")
+        words.append(f"{progress.finished} of {len(progress.layers)} layers")
         return Row(words=tuple(words), done=_fraction(done, total))
 
 
@@ -72,10 +71,9 @@ def lines(progress: Progress) -> list[str]:
         return [f"{count} layer{plural}, {byte_size(progress.total)}"]
     if progress.changed.phase != "done":
         return []
-    finished = sum(layer.phase == "done" for layer in progress.layers)
     layer = progress.changed
     size = byte_size(layer.total)
-    return [f"layer {_short(layer.digest)} is ready ({size}), {finished} of {count}"]
+    return [f"layer {_short(layer.digest)} is ready ({size}), {progress.finished} of {count}"]
 
 
 def _short(digest: str) -> str:

@@ -16,8 +16,8 @@ from traincrew.cli.display.lines import Line
 from traincrew.cli.display.rows import Row
 from traincrew.cli.display.text import byte_size
 from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.images.stored import familiar
 from traincrew.local.images.oci.archives import ImportProgress, import_images
+from traincrew.local.images.reference import familiar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

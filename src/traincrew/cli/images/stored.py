@@ -10,6 +10,7 @@ import msgspec
 from traincrew.cli.display.rows import aligned
 from traincrew.cli.display.text import byte_size, plain
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.local.images.reference import familiar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "described",
     "existing",
-    "familiar",
     "find",
     "prune",
     "remove",
@@ -32,11 +32,6 @@ __all__ = [
 
 _ID_DIGITS = 12
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})")
-
-
-def familiar(name: str) -> str:
-    """Return a reference as people write it: without the default registry and namespace."""
-    return name.removeprefix("docker.io/").removeprefix("library/")
 
 
 def short_id(image: StoredImage) -> str:

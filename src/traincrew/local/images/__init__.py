@@ -12,6 +12,7 @@ from traincrew.local.images.errors import BuildError, CatalogError, ImagePullErr
 from traincrew.local.images.installation.uv import Measurement, Notice
 from traincrew.local.images.mapping import default_catalog, user_catalogs
 from traincrew.local.images.oci.accounts import Accounts, UnknownUserError, is_number
+from traincrew.local.images.oci.owners import owned_root
 from traincrew.local.images.pulls import PullRequest
 from traincrew.local.images.sources import Source
 from traincrew.local.images.store import ImageStore
@@ -32,5 +33,6 @@ __all__ = [
     "UnknownUserError",
     "default_catalog",
     "is_number",
+    "owned_root",
     "user_catalogs",
 ]

@@ -17,13 +17,22 @@ class ImagePullError(Exception):
         message: One line for ``kubectl describe``: what failed, why, and what to do.
         permanent: A retry fails until a name, a catalog, a file or the machine changes. Otherwise
             (an index that cannot be reached) it may succeed later.
+        unanswered: No registry has answered, so nothing is known about the image.
     """
 
-    def __init__(self, reason: PullReason, message: str, *, permanent: bool = True) -> None:
+    def __init__(
+        self,
+        reason: PullReason,
+        message: str,
+        *,
+        permanent: bool = True,
+        unanswered: bool = False,
+    ) -> None:
         self.message = _shown(message)
         super().__init__(self.message)
         self.reason: PullReason = reason
         self.permanent = permanent
+        self.unanswered = unanswered
 
 
 class BuildError(Exception):
@@ -69,7 +78,7 @@ def without_environment(image: str, error: ImagePullError) -> ImagePullError:
             f'image "{image}": no environment is defined for it, and {error.message};'
             f" {how_to_define(image)}"
         )
-    return ImagePullError(error.reason, why, permanent=error.permanent)
+    return ImagePullError(error.reason, why, permanent=error.permanent, unanswered=error.unanswered)
 
 
 def how_to_define(image: str) -> str:
@@ -84,4 +93,9 @@ def _shown(message: str) -> str:
     """Return a message as one line that a terminal only prints."""
     if len(message) > _MAX_MESSAGE:
         message = message[:_MAX_MESSAGE] + "…"
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in message)
+    return printable(message)
+
+
+def printable(text: str) -> str:
+    """Return a text of a stranger as one line that a terminal only prints."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

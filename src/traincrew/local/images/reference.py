@@ -38,7 +38,12 @@ class ImageReference(Struct, frozen=True):
     @property
     def familiar_name(self) -> str:
         """The repository without the default registry and namespace."""
-        return self.repository.removeprefix("docker.io/").removeprefix("library/")
+        return familiar(self.repository)
+
+
+def familiar(name: str) -> str:
+    """Return a normalized reference as people write it, without Docker's registry and namespace."""
+    return name.removeprefix("docker.io/").removeprefix("library/")
 
 
 def parse_reference(image: str) -> ImageReference:

@@ -1,4 +1,4 @@
-"""Which of several sources an image name stands for. Pure.
+"""Which of several sources an image name stands for, and what is used of them. Pure.
 
 The one rule: the user's own catalogs, an image that is stored on this machine, the shipped catalog,
 a registry.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["ANNOTATION", "Choice", "Source", "choose"]
+__all__ = ["ANNOTATION", "Choice", "Source", "choose", "may_use_stored"]
 
 ANNOTATION = "traincrew.dev/image-source"
 """Annotation of a pod with the `Source` of its images."""
@@ -51,3 +51,17 @@ def choose(source: Source, *, own: bool, stored: bool, shipped: bool) -> Choice 
     if source is Source.AUTO and shipped:
         return Choice.ENVIRONMENT
     return Choice.REGISTRY
+
+
+def may_use_stored(*, unanswered: bool, imported: bool) -> bool:
+    """Return whether a stored image may stand in for the one that `Always` failed to get.
+
+    A registry that does not answer says nothing against the stored image: so it runs offline. One
+    that refuses the credentials, or lacks the tag, is right, as for the kubelet; but of an image
+    that was imported it need not know.
+
+    Args:
+        unanswered: No registry has said anything about the image.
+        imported: The stored image is from an archive, not from a registry.
+    """
+    return unanswered or imported

@@ -30,8 +30,8 @@ from traincrew.local.images.errors import (
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
 from traincrew.local.images.oci.store import ContainerImages
 from traincrew.local.images.programs import Programs
-from traincrew.local.images.pulls import ContainerPulls, PullRequest
-from traincrew.local.images.reference import ImageReference, parse_reference
+from traincrew.local.images.pulls import ContainerPulls, Lookup, PullRequest
+from traincrew.local.images.reference import parse_reference
 from traincrew.local.images.sharedbuilds import SharedBuild
 from traincrew.local.images.sources import Choice, Source
 from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
@@ -66,7 +66,7 @@ class ImageStore:
     ) -> None:
         self.cache = cache.absolute()
         self.source = source
-        self.containers = ContainerImages(self.cache / "container-images")
+        self.containers = ContainerImages.of_cache(self.cache)
         self._pulls = ContainerPulls(self.containers)
         self.catalogs = tuple(path.absolute() for path in catalogs)
         self._stamp = self._current_stamp()
@@ -79,12 +79,9 @@ class ImageStore:
     def is_present(self, image: str, source: Source | None = None) -> bool:
         """Return whether `pull` would have nothing to build or to fetch, as far as known here."""
         try:
-            definition = self.choose(image, parse_reference(image), source)
+            return self.look(image, source).is_present
         except ImagePullError:
             return False
-        if isinstance(definition, Definition):
-            return not definition.is_built or self._tree(definition) is not None
-        return definition is Choice.STORED
 
     def check(self, image: str, source: Source | None = None) -> None:
         """Check that `image` stands for what is here, or could be built or fetched.
@@ -93,7 +90,7 @@ class ImageStore:
             ImagePullError: The name is malformed or unknown, a file or program of the environment
                 does not exist, or the cache cannot be written; the message names a fix.
         """
-        definition = self.choose(image, parse_reference(image), source)
+        definition = self.look(image, source).meaning
         if not isinstance(definition, Definition):
             return
         try:
@@ -106,22 +103,35 @@ class ImageStore:
             raise _pull_error(image, definition, error) from error
 
     async def pull(
-        self, image: str, progress: Progress, request: PullRequest = _PLAIN
+        self,
+        image: str,
+        progress: Progress,
+        request: PullRequest = _PLAIN,
+        found: Lookup | None = None,
     ) -> Environment:
         """Return what `image` stands for; build or fetch it first if it is missing or damaged.
 
         Pulls of the same environment share one build; `progress` gets its lines from the moment
         it joins. Cancelling the last pull cancels the build.
 
+        Args:
+            image: As a container names it.
+            progress: Receives lines for users.
+            request: What the container wants.
+            found: What `look` has just returned; otherwise it is looked for here.
+
         Raises:
             ImagePullError: The name is malformed or unknown, or the environment cannot be built, or
                 the image cannot be fetched.
         """
-        reference = parse_reference(image)
-        definition = self.choose(image, reference, request.source)
+        if found is None:
+            found = await asyncio.to_thread(self.look, image, request.source)
+        definition = found.meaning
         if not isinstance(definition, Definition):
             try:
-                return await self._pulls.pull(image, reference, request, progress)
+                return await self._pulls.pull(
+                    image, found.reference, request, progress, found.stored
+                )
             except ImagePullError as error:
                 if (request.source or self.source) is Source.IMAGE:
                     raise
@@ -215,22 +225,28 @@ class ImageStore:
 
     # -- catalogs -----------------------------------------------------------------------------
 
-    def choose(
-        self, image: str, reference: ImageReference, source: Source | None
-    ) -> Definition | Choice:
-        """Return the environment that a name stands for, or which container image is meant."""
+    def look(self, image: str, source: Source | None = None) -> Lookup:
+        """Return what a name stands for, and whether that is here. Blocking: it reads files.
+
+        Raises:
+            ImagePullError: The name is malformed or unknown, or a catalog is invalid.
+        """
+        reference = parse_reference(image)
         source = self.source if source is None else source
         definition = self._current_catalog(image).find(reference)
         known, shipped = definition is not None, definition is not None and definition.shipped
         # Looked for on the disk only where it may matter.
         relevant = source is Source.IMAGE or (source is Source.AUTO and (shipped or not known))
-        stored = relevant and self._pulls.stored(reference) is not None
-        choice = sources.choose(source, own=known and not shipped, stored=stored, shipped=shipped)
+        stored = self._pulls.stored(reference) if relevant else None
+        choice = sources.choose(
+            source, own=known and not shipped, stored=stored is not None, shipped=shipped
+        )
         if choice is None:
             raise ImagePullError("ErrImagePull", f'image "{image}": {no_environment(image)}')
         if choice is Choice.ENVIRONMENT and definition is not None:
-            return definition
-        return choice
+            present = not definition.is_built or self._tree(definition) is not None
+            return Lookup(reference, definition, None, present)
+        return Lookup(reference, choice, stored, choice is Choice.STORED)
 
     def _current_catalog(self, image: str) -> Catalog:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from typing import TYPE_CHECKING
 
 from traincrew.engine.errors import ApiError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
+from traincrew.local.directories import discard_tree
 from traincrew.local.node.containers.bare import remove_links
 from traincrew.local.node.machine.paths import Paths
 from traincrew.local.node.runtime.instances import Instance, instances_of
@@ -103,7 +103,7 @@ async def _remove_everything(paths: Paths, written: WrittenFiles, seconds: float
         uids = [directory.name for directory in paths.pods.iterdir()]
         await _kill([each for uid in uids for each in _instances(paths, uid)], written, seconds)
     for directory in (paths.pods, paths.hosts, paths.memory):
-        await in_thread(shutil.rmtree, directory, ignore_errors=True)
+        await in_thread(discard_tree, directory)
 
 
 def _instances(paths: Paths, uid: str) -> list[Instance]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.machine.capabilities import Capabilities
     from traincrew.local.node.machine.cdi import Registry
     from traincrew.local.node.machine.gpus import GpuAllocator
+    from traincrew.local.node.machine.imageusers import ImageUsers
     from traincrew.local.node.machine.isolation import Isolation
     from traincrew.local.node.machine.paths import Paths
     from traincrew.local.node.machine.specs import PodOptions
@@ -61,6 +62,7 @@ class Context:
     dns: DnsServer | None
     gpus: GpuAllocator
     cdi: Registry
+    image_users: ImageUsers
     memory: MemoryWatch
     usage: UsageMeter
     sources: SourceWatch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.engine.observability import get_logger
 from traincrew.local.credentials import aliases
-from traincrew.local.directories import private_directory
+from traincrew.local.directories import discard_tree, private_directory
 from traincrew.local.node.backend import Backend
 from traincrew.local.node.cleanup import Cleanup
 from traincrew.local.node.context import Context
@@ -28,6 +28,7 @@ from traincrew.local.node.machine.capabilities import (
     capabilities_from,
 )
 from traincrew.local.node.machine.gpus import GpuAllocator, machine_gpus
+from traincrew.local.node.machine.imageusers import ImageUsers
 from traincrew.local.node.machine.isolation import Isolation
 from traincrew.local.node.machine.loopback import LOOPBACK
 from traincrew.local.node.machine.paths import Paths
@@ -217,6 +218,7 @@ class Node:
             dns=self._dns,
             gpus=self._gpus,
             cdi=self._cdi,
+            image_users=ImageUsers(),
             memory=MemoryWatch(namespaces=capabilities.namespaces),
             usage=self._meter,
             sources=self._sources,
@@ -391,7 +393,7 @@ class Node:
         while any(pod.shows(directory) for pod in (*self._pods.values(), *self._ending)):
             self._pod_removed.clear()
             await self._pod_removed.wait()
-        await in_thread(shutil.rmtree, directory, ignore_errors=True)
+        await in_thread(discard_tree, directory)
 
     def _source_handler(
         self, kind: str

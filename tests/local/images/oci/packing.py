@@ -1,10 +1,13 @@
-"""A writer of tar archives and images that does what it is told, also what no builder does."""
+"""A writer of tar archives and images that writes what it is given, also what no builder does."""
 
+import contextlib
+import fcntl
 import gzip
 import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +217,14 @@ def left_in(images: ContainerImages) -> list[str]:
     """Return what is below the directory that is empty when nobody works."""
     partial = images.directory / "partial"
     return [path.name for path in partial.glob("*") if path.suffix != ".pins"]
+
+
+@contextlib.contextmanager
+def in_use(images: ContainerImages, image: StoredImage) -> Iterator[None]:
+    """Hold the lock of an image, as the shim of a container does."""
+    descriptor = os.open(images.place(image), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

@@ -28,6 +28,7 @@ from local.images.oci.packing import (
     entry,
     hard_link,
     header,
+    in_use,
     left_in,
     listing,
     octal,
@@ -183,6 +184,7 @@ HARMLESS: dict[str, tuple[Layer, Callable[[StoredImage], bool]]] = {
     "a directory in place of a link": (Layer(symlink("s", OUTSIDE), directory("s/"), entry("s/x", b"x")), lambda image: files(image)["s/x"] == "x"),
     "a link in place of a directory": (Layer(directory("d/"), entry("d/y", b"y"), symlink("d", OUTSIDE), entry("d/x", b"x")), lambda image: files(image)[OUTSIDE[1:] + "/x"] == "x"),
     "a hard link to a link, written through": (Layer(symlink("s", OUTSIDE), hard_link("h", "s"), entry("h", b"x")), lambda image: files(image) == {"s": f"-> {OUTSIDE}", "h": "x"}),
+    "a device whose name moves the cursor": (Layer(entry("a\x1b[2J\nb", b"", BLOCKS)), is_left_out(r"such as a\x1b[2J\nb")),
     "a device of the machine's disk": (Layer(entry("disk", b"", BLOCKS, mode=0o666, fields={329: octal(254, 8)})), is_left_out("devices: of 1 entry, such as disk")),
     "a device that looks like a whiteout": (Layer(entry("etc", b"", CHARACTERS)), lambda image: files(image) == {}),
     "a FIFO that nobody writes": (Layer(entry("f", b"", FIFO)), lambda image: files(image) == {"f": "FIFO"}),
@@ -243,7 +245,9 @@ def test_set_user_id_programs_are_not_programs_of_others(as_nobody: Path) -> Non
         ContainerImages(as_nobody / "container-images"), Layer(entry("su", b"", mode=0o6777))
     )
     assert stat.S_IMODE((image.layers[0] / "su").stat().st_mode) == 0o777
-    assert is_left_out("set-user-ID and set-group-ID bits: of 1 entry, such as su")(image)
+    assert is_left_out(
+        "set-user-ID and set-group-ID bits, without subordinate IDs: of 1 entry, such as su"
+    )(image)
     store = as_nobody / "container-images"
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
 
@@ -340,7 +344,7 @@ def test_an_image_whose_settings_do_not_fit(images: ContainerImages) -> None:
 
 def test_a_user_cannot_remove_what_runs(images: ContainerImages) -> None:
     image = stored(images, Layer(GOOD))
-    with images.use(image), pytest.raises(ImageInUseError):
+    with in_use(images, image), pytest.raises(ImageInUseError):
         images.remove(image)
 
 

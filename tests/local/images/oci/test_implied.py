@@ -92,3 +92,42 @@ def test_a_user_without_rights_has_the_modes(as_nobody: Path) -> None:
     images = ContainerImages(as_nobody / "store")
     top = Layer(entry("tmp/x", b""), entry("home/me/x", b""))
     assert modes(images, BASE, top)["tmp"] == 0o1777
+
+
+LINKED = Layer(
+    directory("usr/"),
+    directory("usr/bin/"),
+    entry("usr/bin/old", b"old"),
+    symlink("bin", "usr/bin"),
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts an overlay as root does")
+@pytest.mark.parametrize(
+    ("top", "shown"),
+    [
+        (Layer(entry("bin/x", b"")), ["bin", "bin/x", "usr", "usr/bin", "usr/bin/old"]),
+        (Layer(entry("bin/.wh.old")), ["bin", "usr", "usr/bin", "usr/bin/old"]),
+    ],
+    ids=["a file", "a whiteout"],
+)
+def test_a_layer_does_not_write_through_a_link_of_a_lower_one(
+    images: ContainerImages, tmp_path: Path, top: Layer, shown: list[str]
+) -> None:
+    """Its own directory takes the place of the link, as in containerd's snapshotter `overlayfs`.
+
+    `suites/container_images/test_foreign_images.py` compares it with podman, which does the same.
+    """
+    image = stored(images, LINKED, top)
+    assert images.verify(image) == []
+    (tmp_path / "root").mkdir()
+    lower = ":".join(str(layer) for layer in reversed(image.layers))
+    script = (
+        f"mount -t overlay overlay -o lowerdir={lower} root\n"
+        "cd root; find . -mindepth 1 ! -type c -printf '%P\\n' 2>&1 | sort"
+    )
+    found = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", script],
+        cwd=tmp_path, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert [line for line in found.splitlines() if not line.startswith("find: ")] == shown

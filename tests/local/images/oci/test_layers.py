@@ -182,7 +182,7 @@ def test_owners_and_set_user_id_bits_are_those_of_the_image_for_root(tmp_path: P
     assert "security.capability" in os.listxattr(tree / "ping")
 
 
-def test_what_a_single_user_cannot_have_is_told(tmp_path: Path) -> None:
+def test_what_a_single_user_cannot_have_is_reported(tmp_path: Path) -> None:
     layer = Layer(
         entry("su", b"x", mode=0o4755),
         entry("wall", b"x", mode=0o2755),
@@ -195,7 +195,7 @@ def test_what_a_single_user_cannot_have_is_told(tmp_path: Path) -> None:
     assert found.left_out == (
         "devices: of 1 entry, such as dev/null",
         "extended attributes security.capability: of 1 entry, such as ping",
-        "set-user-ID and set-group-ID bits: of 2 entries, such as su",
+        "set-user-ID and set-group-ID bits, without subordinate IDs: of 2 entries, such as su",
     )
     tree = tmp_path / "tree"
     assert (tree / "su").stat().st_mode & 0o7777 == 0o755

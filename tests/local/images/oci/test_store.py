@@ -23,6 +23,7 @@ from local.images.oci.packing import (
     directory,
     entry,
     hard_link,
+    in_use,
     left_in,
     listing,
     manifest_of,
@@ -109,6 +110,9 @@ def test_an_import_that_is_pulled_later_gets_its_digest(images: ContainerImages)
     stored(images, BASE)
     assert images.add_image([NAME], b"", config, "").digest == digest(manifest_of(config, BASE))
     assert images.add_image([NAME], b"{}", config, digest(b"{}")).digest == digest(b"{}")
+    with_digest = images.add_image([NAME], b"{1}", config, digest(b"{1}"), imported=True)
+    assert with_digest.imported
+    assert not images.add_image([NAME], b"{1}", config, digest(b"{1}")).imported
     assert len(images.images()) == 1
 
 
@@ -156,15 +160,14 @@ def test_refused_layers_leave_nothing(images: ContainerImages) -> None:
 
 def test_an_image_in_use_is_not_removed(images: ContainerImages) -> None:
     image = stored(images, BASE, names=(NAME,))
-    with images.use(image):
+    with in_use(images, image):
         with pytest.raises(ImageInUseError, match=f"{NAME} is in use by a container"):
             ContainerImages(images.directory).remove(image)
-        with images.use(image):
+        with in_use(images, image):
             pass
     assert images.find(NAME) == image
     images.remove(image)
-    with pytest.raises(FileNotFoundError), images.use(image):
-        pass
+    assert not images.place(image).exists()
 
 
 def test_layers_that_a_pull_counts_on_are_not_pruned(images: ContainerImages) -> None:
@@ -250,7 +253,7 @@ def test_damage_is_found(
 def test_damaged_layers_are_pulled_anew(images: ContainerImages) -> None:
     image = stored(images, BASE, WHOLE, names=(NAME,))
     (image.layers[1] / "d/file").write_bytes(b"changed")
-    with images.use(image), pytest.raises(ImageInUseError):
+    with in_use(images, image), pytest.raises(ImageInUseError):
         images.discard_damaged(image)
     assert images.discard_damaged(image) == 1
     assert images.find(NAME) is None
@@ -297,6 +300,12 @@ def test_many_threads_store_images_of_the_same_layers(images: ContainerImages) -
     assert left_in(images) == []
 
 
+def change(images: ContainerImages) -> None:
+    """Write something: the first time, that removes what nobody works on."""
+    with images.temporary():
+        pass
+
+
 def test_what_killed_processes_left_is_removed(images: ContainerImages) -> None:
     stored(images, BASE)
     partial = images.directory / "partial"
@@ -314,7 +323,7 @@ def test_what_killed_processes_left_is_removed(images: ContainerImages) -> None:
     old.write_bytes(b"of last week")
     os.utime(old, (1_700_000_000, 1_700_000_000))
     with images.lock(WHOLE.descriptor.digest):
-        ContainerImages(images.directory)
+        change(ContainerImages(images.directory))
         assert sorted(left_in(images)) == sorted(
             [new.name, images.partial(WHOLE.descriptor.digest).name + ".lock"]
         )
@@ -326,7 +335,7 @@ def test_trees_that_others_work_on_are_not_removed(images: ContainerImages) -> N
     during: list[list[str]] = []
 
     def look(_: int) -> None:
-        ContainerImages(images.directory)
+        change(ContainerImages(images.directory))
         during.append(left_in(images))
 
     blob = images.partial(layer.descriptor.digest)
@@ -347,7 +356,7 @@ def _file_size_limit(directory: str, layer: Layer) -> None:
     os._exit(1)
 
 
-def test_what_cannot_be_written_is_told_and_the_blob_is_kept(images: ContainerImages) -> None:
+def test_what_cannot_be_written_is_reported_and_the_blob_is_kept(images: ContainerImages) -> None:
     image = stored(images, BASE, names=(NAME,))
     layer = Layer(entry("large", b"x" * (2 << 20)))
     images.partial(layer.descriptor.digest).write_bytes(layer.blob)
@@ -380,7 +389,9 @@ def test_damaged_records_of_the_store_are_as_if_they_were_missing(images: Contai
     assert stored(images, BASE, names=(NAME,)).names == (NAME,)
 
 
-def test_unknown_attributes_and_devices_are_told_with_the_image(images: ContainerImages) -> None:
+def test_what_was_left_out_is_reported_with_the_image(
+    images: ContainerImages,
+) -> None:
     layer = Layer(
         entry("dev/sda", b"", b"4"),
         pax({"SCHILY.xattr.trusted.overlay.redirect": b"/etc"}) + entry("x", b"", FILE),

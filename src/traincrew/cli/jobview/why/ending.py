@@ -92,7 +92,11 @@ _NODE_REASONS = {
     ),
 }
 _TOO_LARGE = re.compile(r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<limit>[^"]+)"')
-"""The kubelet's message (`eviction_manager.go`)."""
+_TOO_MUCH = re.compile(
+    r"ephemeral local storage usage exceeds the total limit of containers (?P<total>\S+)\. "
+    r'|local ephemeral storage limit "(?P<limit>[^"]+)"'
+)
+"""The kubelet's messages (`eviction_manager.go`)."""
 _CODES = {
     126: (
         "command-not-executable",
@@ -237,14 +241,8 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             "was rejected by its node, which had no room for it any more",
             "nothing: it is started again; if it repeats, lower its requests",
         )
-    full = _TOO_LARGE.search(pod.status.message)
-    if reason == "Evicted" and full is not None:
-        name, limit = brief(full["name"]), brief(full["limit"])
-        known = (
-            "volume-too-large",
-            f"was evicted, because its volume {name} has grown beyond its sizeLimit, {limit}",
-            f"raise emptyDir.sizeLimit of volume {name}, or write less into it",
-        )
+    if reason == "Evicted":
+        known = _stored_too_much(pod.status.message) or known
     if known is not None:
         cause, words, fix = known
         quoted = f"pod {pod.metadata.name}: {reason}: {brief(pod.status.message)}"
@@ -253,6 +251,25 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         ended = container.state.terminated
         if ended is not None and ended.exit_code != 0:
             return ended_badly(facts, pod, container, subject, restarting=False)
+    return None
+
+
+def _stored_too_much(message: str) -> tuple[str, str, str] | None:
+    """Return what an eviction for local storage is, in words, and the fix."""
+    if (full := _TOO_LARGE.search(message)) is not None:
+        name, limit = brief(full["name"]), brief(full["limit"])
+        return (
+            "volume-too-large",
+            f"was evicted, because its volume {name} has grown beyond its sizeLimit, {limit}",
+            f"raise emptyDir.sizeLimit of volume {name}, or write less into it",
+        )
+    if (full := _TOO_MUCH.search(message)) is not None:
+        limit = brief(full["total"] or full["limit"])
+        return (
+            "storage-limit",
+            f"was evicted, because it has written more than its ephemeral-storage limit, {limit}",
+            "raise resources.limits.ephemeral-storage, or write into a volume of a claim",
+        )
     return None
 
 

@@ -86,7 +86,7 @@ def import_images(
         source: an archive, plain or compressed by gzip or zstd, which need not be seekable; or a
             directory in the layout of OCI.
         names: more names for the image, if there is only one.
-        progress: is told what happens.
+        progress: what happens is reported to it.
 
     Raises:
         ImageContentError: It is no image, is damaged, or is refused; images before it stay.
@@ -132,7 +132,7 @@ def _store(
             progress.unpacking(shown, number, len(diff_ids))
             store.add_layer(members.take(name), descriptor, diff_id, lambda _: None)
     digest = digest_of(image.manifest) if image.manifest else ""
-    return store.add_image(all_names, image.manifest, image.config, digest)
+    return store.add_image(all_names, image.manifest, image.config, digest, imported=True)
 
 
 def _of_docker(members: Members, platform: Platform) -> list[_Found]:

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from traincrew.local.filelocks import is_named, try_lock
+from traincrew.local.subordinate import remove_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +129,8 @@ def remove_tree(path: Path) -> None:
     parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _remove(parent, os.fsencode(path.name))
+    except PermissionError:
+        remove_mapped([path])  # it may belong to users of containers: see `owners`
     finally:
         os.close(parent)
 

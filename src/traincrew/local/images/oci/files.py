@@ -9,6 +9,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from traincrew.local.images.oci.opaque import is_opaque
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -17,7 +19,6 @@ __all__ = ["read_file"]
 
 _MAX_LINKS = 40
 """As in the kernel."""
-_OPAQUE = "user.overlay.opaque"
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -82,13 +83,6 @@ def _lookup(directories: Sequence[str], name: str) -> list[str]:
         if not stat.S_ISDIR(status.st_mode):
             return found or [path]
         found.append(path)
-        if _is_opaque(path):
+        if is_opaque(path):
             break
     return found
-
-
-def _is_opaque(path: str) -> bool:
-    try:
-        return os.getxattr(path, _OPAQUE, follow_symlinks=False) == b"y"
-    except OSError:
-        return False

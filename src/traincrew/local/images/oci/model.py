@@ -76,6 +76,7 @@ class StoredImage(Struct, frozen=True, kw_only=True):
         size: of its files, in bytes.
         created: when it was stored, RFC 3339.
         left_out: what of it could not be unpacked here, as text for users: devices, say.
+        imported: whether it is from an archive: a registry need not know it.
     """
 
     id: str
@@ -86,6 +87,7 @@ class StoredImage(Struct, frozen=True, kw_only=True):
     size: int
     created: str
     left_out: tuple[str, ...] = ()
+    imported: bool = False
 
 
 class LayerStore(Protocol):

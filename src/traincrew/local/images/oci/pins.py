@@ -1,7 +1,7 @@
 """Layers that a pull counts on before an image has them: `prune` leaves them alone.
 
-A process that was told that a layer is there, or has unpacked it, lists it in a file, whose lock it
-holds until it ends. `prune` reads the files of those that live. While it does, nobody is told that
+A process that found that a layer is there, or has unpacked it, lists it in a file, whose lock it
+holds until it ends. `prune` reads the files of those that live. While it does, nobody finds that
 a layer is there.
 """
 

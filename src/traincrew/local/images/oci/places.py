@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
     from traincrew.local.images.oci.layers import Owners
 
-__all__ = ["DIRECTORIES", "TREE", "ImageRecord", "LayerRecord", "Places", "now", "read"]
+__all__ = ["DIRECTORIES", "OWNERS", "TREE", "ImageRecord", "LayerRecord", "Places", "now", "read"]
 
 _LOCKS = "locks"
 _NAMES = "names.json"
 TREE = "tree"
 DIRECTORIES = "directories"
 """Of an image: directories that its layers hide, as they should be (`implied`)."""
+OWNERS = "owners.json"
+"""Of an image: owners of these directories, where they are this user's."""
 
 
 class LayerRecord(Struct, frozen=True):
@@ -39,12 +41,14 @@ class LayerRecord(Struct, frozen=True):
         is_opaque: whether it hides all layers below it.
         implied: paths of directories that it does not describe itself, as bytes.
         left_out: what was not unpacked, for users.
+        has_owners: whether the image has owners other than root in it, or set-user-ID bits.
     """
 
     size: int
     is_opaque: bool = False
     implied: tuple[bytes, ...] = ()
     left_out: tuple[str, ...] = ()
+    has_owners: bool = False
 
 
 class ImageRecord(Struct, frozen=True):
@@ -53,10 +57,12 @@ class ImageRecord(Struct, frozen=True):
     Attributes:
         digest: of its manifest in a registry; empty for one of `docker save`.
         created: when it was stored, RFC 3339.
+        imported: whether it is from an archive, and was not pulled since.
     """
 
     digest: str
     created: str
+    imported: bool = False
 
 
 class _Names(Struct):

@@ -58,6 +58,7 @@ def stored_image(
         layers=tuple(trees),
         size=sum(layer.size for layer in layers.values()),
         created=record.created,
+        imported=record.imported,
         left_out=tuple(dict.fromkeys(text for layer in layers.values() for text in layer.left_out)),
     )
 

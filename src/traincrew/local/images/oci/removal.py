@@ -10,6 +10,7 @@ from traincrew.local.filelocks import try_lock
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import remove_tree
 from traincrew.local.images.oci.configuration import parse_config
+from traincrew.local.images.oci.owners import stale_owned
 from traincrew.local.images.oci.pins import pinned
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def remove_unused_layers(places: Places, platform: Platform) -> list[str]:
             diff_id = path.name.replace("-", ":", 1)
             if diff_id not in kept:
                 removed.append((diff_id, places.take_away(path)))
-    _remove(away for _, away in removed)
+        owned = [places.take_away(path) for path in stale_owned(places)]
+    _remove([*(away for _, away in removed), *owned])
     return [diff_id for diff_id, _ in removed]
 
 
@@ -75,6 +77,7 @@ def remove_layers(places: Places, layers: Iterable[Path], images: Sequence[Store
             stack.enter_context(_unused(places, image))
         with places.lock("content"):
             away = [places.take_away(path) for path in layers]
+            away += [places.take_away(path) for path in stale_owned(places)]
     _remove(away)
 
 

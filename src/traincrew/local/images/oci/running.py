@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from traincrew.local.images.environment import Environment, ImageRoot
@@ -28,8 +31,12 @@ def environment_of(
         reference: By which the container names it.
         image: The image.
         place: On which containers hold a lock.
+
+    Raises:
+        OSError: The image was removed meanwhile.
     """
     config = image.config
+    passwd, group = _accounts(image.layers)
     identity = f"{reference.repository}@{image.digest}" if image.digest else image.id
     return Environment(
         name=reference.familiar_name,
@@ -42,8 +49,8 @@ def environment_of(
             layers=image.layers,
             size=image.size,
             user=config.user,
-            passwd=_text(image, "/etc/passwd"),
-            group=_text(image, "/etc/group"),
+            passwd=passwd,
+            group=group,
             volumes=config.volumes,
             stop_signal=config.stop_signal,
             place=place,
@@ -51,6 +58,18 @@ def environment_of(
     )
 
 
-def _text(image: StoredImage, path: str) -> str:
-    content = read_file(image.layers, path, _MAX_ACCOUNTS)
-    return (content or b"").decode("utf-8", "surrogateescape")
+@lru_cache(maxsize=16)
+def _accounts(layers: tuple[Path, ...]) -> tuple[str, str]:
+    """Return an image's `/etc/passwd` and `/etc/group`; layers are named by their digests.
+
+    Raises:
+        FileNotFoundError: A layer was removed meanwhile.
+    """
+    found = [
+        (read_file(layers, path, _MAX_ACCOUNTS) or b"").decode("utf-8", "surrogateescape")
+        for path in ("/etc/passwd", "/etc/group")
+    ]
+    for layer in layers:
+        if not layer.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(layer))
+    return found[0], found[1]

@@ -15,16 +15,17 @@ import msgspec
 from msgspec.structs import replace
 
 from traincrew.local.directories import write_new
-from traincrew.local.filelocks import is_named, try_lock
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import new_directory, sweep
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.documents import digest_of
-from traincrew.local.images.oci.implied import restore_directories
+from traincrew.local.images.oci.implied import LayerDirectories, restore_directories
 from traincrew.local.images.oci.layers import unpack
+from traincrew.local.images.oci.owners import owners_of_directories
 from traincrew.local.images.oci.pins import Pins
 from traincrew.local.images.oci.places import (
     DIRECTORIES,
+    OWNERS,
     TREE,
     ImageRecord,
     LayerRecord,
@@ -43,7 +44,7 @@ from traincrew.local.images.oci.removal import (
 from traincrew.local.images.oci.verification import damage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -74,7 +75,7 @@ class ContainerImages:
     def __init__(self, directory: Path, owners: Owners | None = None) -> None:
         """Use a directory, which is made when something is stored.
 
-        What killed processes have left in it is removed.
+        What killed processes have left in it is removed before the first change.
 
         Args:
             directory: of the store.
@@ -86,7 +87,11 @@ class ContainerImages:
         self._pins = Pins(self._places.partial)
         self._turns = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._made = False
-        sweep(self._places.partial)
+
+    @classmethod
+    def of_cache(cls, cache: Path) -> ContainerImages:
+        """Return the images of a cache, such as `default_cache()`."""
+        return cls(cache / "container-images")
 
     @property
     def directory(self) -> Path:
@@ -188,10 +193,18 @@ class ContainerImages:
             raise OSError(error.errno, error.strerror, str(self.directory)) from error
         finally:
             os.close(root)
-        return LayerRecord(found.size, found.is_opaque, found.implied, found.left_out)
+        return LayerRecord(
+            found.size, found.is_opaque, found.implied, found.left_out, found.has_owners
+        )
 
     def add_image(
-        self, names: Sequence[str], manifest: bytes, config: bytes, digest: str
+        self,
+        names: Sequence[str],
+        manifest: bytes,
+        config: bytes,
+        digest: str,
+        *,
+        imported: bool = False,
     ) -> StoredImage:
         """Store an image whose layers are all unpacked: see `LayerStore`.
 
@@ -200,6 +213,7 @@ class ContainerImages:
             manifest: as the registry sent it; empty for one of `docker save`.
             config: its bytes, whose digest the caller has checked.
             digest: of the manifest; empty likewise.
+            imported: whether it is from an archive.
 
         Raises:
             ImageContentError: The configuration is wrong, or a layer is missing.
@@ -213,7 +227,8 @@ class ContainerImages:
                 if not self._places.layer(diff_id).is_dir():
                     raise ImageContentError(f"its layer {diff_id} was removed meanwhile")
             with self._places.lock("names"):
-                self._write_image(image_id, parsed, manifest, config, digest)
+                record = ImageRecord(digest, now(), imported)
+                self._write_image(image_id, parsed, manifest, config, record)
                 self._places.write_names({**self._places.names(), **dict.fromkeys(names, image_id)})
             self._pins.remove(parsed.diff_ids)
         found = self.find(image_id)
@@ -221,13 +236,19 @@ class ContainerImages:
         return found
 
     def _write_image(
-        self, image_id: str, parsed: ImageConfig, manifest: bytes, config: bytes, digest: str
+        self,
+        image_id: str,
+        parsed: ImageConfig,
+        manifest: bytes,
+        config: bytes,
+        described: ImageRecord,
     ) -> None:
         place = self._places.image(image_id)
-        record = msgspec.json.encode(ImageRecord(digest, now()))
+        record, digest = msgspec.json.encode(described), described.digest
         if place.is_dir():
             known: ImageRecord | None = read(place / "image.json", ImageRecord)
-            if known is None or (digest and digest != known.digest):
+            pulled = known is not None and known.imported and not described.imported
+            if known is None or pulled or (digest and digest != known.digest):
                 self._places.replace(place / "manifest.json", manifest)
                 self._places.replace(place / "config.json", config)
                 self._places.replace(place / "image.json", record)
@@ -237,11 +258,14 @@ class ContainerImages:
             write_new(made / "config.json", config)
             write_new(made / "image.json", record)
             layers = layers_of(self._places, parsed) or {}
-            restore_directories(
-                [(tree, layer.implied) for tree, layer in layers.items()],
-                made / DIRECTORIES,
-                owned=self._owners == "true",
-            )
+            directories = [
+                LayerDirectories(tree, layer.implied, owners_of_directories(tree, layer))
+                for tree, layer in layers.items()
+            ]
+            owned = self._owners == "true"
+            owners = restore_directories(directories, made / DIRECTORIES, owned=owned)
+            if owners:
+                write_new(made / OWNERS, msgspec.json.encode(owners))
             self._places.complete(made, place)
 
     def temporary(self) -> AbstractContextManager[Path]:
@@ -286,27 +310,11 @@ class ContainerImages:
             (image for image in found if image is not None), key=lambda one: (one.names, one.id)
         )
 
-    @contextlib.contextmanager
-    def use(self, image: StoredImage) -> Iterator[int]:
-        """Keep an image from being removed; yield a descriptor that does so while it is open.
-
-        Processes that inherit the descriptor keep the image as well.
-
-        Raises:
-            OSError: It was removed meanwhile.
-        """
-        place = self._places.image(image.id)
-        descriptor = os.open(place, _DIRECTORY)
-        try:
-            # Whoever removes it holds the lock for a moment, and then it has another name.
-            if not try_lock(descriptor, shared=True) or not is_named(place, descriptor):
-                raise FileNotFoundError(f"{image.id} was removed")
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def place(self, image: StoredImage) -> Path:
-        """Return the directory on which a container holds a shared lock: see `use`."""
+        """Return the directory of an image, which is not removed while a container has it locked.
+
+        The lock is shared: the shim of a container takes it (`local/node/sandbox/shim.py`).
+        """
         return self._places.image(image.id)
 
     def verify(self, image: StoredImage) -> list[Damage]:
@@ -380,6 +388,7 @@ class ContainerImages:
         if not self._made:
             self._places.make()
             self._made = True
+            sweep(self._places.partial)
 
 
 def _unpacked(image: StoredImage) -> list[Path]:

@@ -7,13 +7,12 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from traincrew.local.images.manifest import Damage
-from traincrew.local.images.oci.layers import Kind, Owners, Record, read_records
+from traincrew.local.images.oci.layers import Kind, Owners, Record, final_records
+from traincrew.local.images.oci.opaque import is_opaque
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["damage_of"]
@@ -38,7 +37,7 @@ def damage_of(tree: Path, records: Path, owners: Owners) -> list[Damage]:
     """
     try:
         with records.open("rb") as file:
-            expected = _expected(read_records(file))
+            expected = final_records(file)
     except FileNotFoundError:
         return [Damage("missing", records.name)]
     except ValueError:
@@ -56,21 +55,6 @@ def damage_of(tree: Path, records: Path, owners: Owners) -> list[Damage]:
         os.close(parent)
     found += [Damage("missing", os.fsdecode(path)) for path in sorted(expected)][:_MAX_DAMAGES]
     return sorted(found, key=lambda one: one.path)
-
-
-def _expected(records: Iterable[Record]) -> dict[bytes, Record]:
-    """Return the records that count, by path; that of a hard link is that of the other name."""
-    expected: dict[bytes, Record] = {}
-    for record in records:
-        if record.kind is Kind.REMOVED:
-            expected.pop(record.path, None)
-        elif record.kind is Kind.HARD_LINK:
-            if record.check not in expected:
-                raise ValueError("it is damaged")
-            expected[record.path] = replace(expected[record.check], path=record.path)
-        else:
-            expected[record.path] = record
-    return expected
 
 
 class _Comparison:
@@ -140,11 +124,8 @@ class _Comparison:
             )
         elif record.kind is not Kind.DIRECTORY and status.st_mtime_ns != record.mtime:
             self._changed(path, "time of change")
-        elif record.kind is Kind.DIRECTORY and path and record.check:
-            try:
-                os.getxattr(fd, "user.overlay.opaque")
-            except OSError:
-                self._changed(path, "no longer opaque")
+        elif record.kind is Kind.DIRECTORY and path and record.check and not is_opaque(fd):
+            self._changed(path, "no longer opaque")
 
     def _changed(self, path: bytes, what: str) -> None:
         self._damages.append(Damage("changed", os.fsdecode(path) or ".", what))

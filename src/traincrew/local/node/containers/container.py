@@ -228,13 +228,22 @@ class Container:
         self.record.wait(reason, message)
         self._pod.changed()
 
+    def _wait_for_secrets(self, error: ApiError) -> None:
+        """Report that Secrets of the pull cannot be read; the event has the kubelet's reason."""
+        message = f"the Secrets that imagePullSecrets names cannot be read: {error}"
+        if self.record.message != message:
+            self._event("Warning", "FailedToRetrieveImagePullSecret", message)
+        self.record.wait("ErrImagePull", message)
+        self._pod.changed()
+
     async def _pull(self) -> Environment:
         back_off = BackOff(immediate=False)
         image = self.spec.get("image", "")
         while True:
             try:
                 return await self._unless_stopped(pull_image(self._pod, self.spec, self._event))
-            except ApiError:
+            except ApiError as error:
+                self._wait_for_secrets(error)
                 await self._unless_stopped(asyncio.sleep(_CONFIG_RETRY_SECONDS))
             except ImagePullError as error:
                 delay = back_off.after()

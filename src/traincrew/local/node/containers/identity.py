@@ -55,8 +55,9 @@ def container_identity(
     """Return the user of a container: by its `securityContext`, the pod's, the image, or the node.
 
     As root any user is possible. Otherwise a user namespace maps the node's user to the requested
-    UID. An environment is not an image: where its catalog names no user, `runAsNonRoot` alone gets
-    one, because the images of programs that set it define one.
+    UID; where there are subordinate IDs, root of an image has others beside it, and further groups
+    count. An environment is not an image: where its catalog names no user, `runAsNonRoot` alone
+    gets one, because the images of programs that set it define one.
 
     Args:
         pod: The whole pod.
@@ -101,16 +102,16 @@ def container_identity(
     if not_root and effective == 0:
         text = "container has runAsNonRoot and image will run as root"
         raise RootRefusedError(_refusal(text, pod, container))
+    groups = added + [int(group) for group in context.get("supplementalGroups") or ()]
+    if context.get("fsGroup") is not None:
+        groups.append(int(context["fsGroup"]))
     if isolation.root:
-        groups = added + [int(group) for group in context.get("supplementalGroups") or ()]
-        if context.get("fsGroup") is not None:
-            groups.append(int(context["fsGroup"]))
         if uid is None and gid is None and not groups:
             return Identity(None, None, None)
         return Identity(uid, 0 if gid is None else gid, groups)
     if isolation.namespaces:
         own_group = isolation.gid if gid is None else gid
-        return Identity(effective, own_group, None)
+        return Identity(effective, own_group, None if image.root is None else groups)
     return Identity(None, None, None)
 
 

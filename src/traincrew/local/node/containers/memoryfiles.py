@@ -13,7 +13,7 @@ from traincrew.local.quantity import parse
 if TYPE_CHECKING:
     from traincrew.local.node.containers.handle import PodHandle
 
-__all__ = ["is_in_memory", "memory_files", "memory_limit"]
+__all__ = ["is_in_memory", "is_storage_limited", "memory_files", "memory_limit"]
 
 Document = Mapping[str, Any]
 
@@ -22,6 +22,13 @@ def memory_limit(container: Document) -> int:
     """Return `resources.limits.memory` of a container in bytes; 0 without a limit."""
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
     return 0 if limit is None else int(parse(limit))
+
+
+def is_storage_limited(spec: Document) -> bool:
+    """Return whether a container of a pod limits what all of them may store on the node."""
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    limits = [(each.get("resources") or {}).get("limits") or {} for each in containers]
+    return any("ephemeral-storage" in each for each in limits)
 
 
 def is_in_memory(volume: Document) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from traincrew.local.images import owned_root
 from traincrew.local.node.containers.bare import arrange
 from traincrew.local.node.containers.devices import device_edits, device_variables
 from traincrew.local.node.containers.identity import (
@@ -17,7 +20,7 @@ from traincrew.local.node.containers.identity import (
     container_identity,
     home_of,
 )
-from traincrew.local.node.containers.memoryfiles import memory_limit
+from traincrew.local.node.containers.memoryfiles import is_storage_limited, memory_limit
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.context import Context
     from traincrew.local.node.fields.downward import PodFacts
     from traincrew.local.node.fields.references import Sources
+    from traincrew.local.subordinate import IdMap
 
 __all__ = ["Prepared", "prepare"]
 
@@ -66,6 +70,7 @@ _ONE_USER = (
     "root of its image is the one user that this machine gives it: it cannot become another, as"
     " sshd does, or give files to one"
 )
+_JOINS = "it is in the namespaces of another container"
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -113,8 +118,13 @@ async def prepare(
 
     sources = await fetch(context.client, facts.namespace, env_references(container))
     identity = container_identity(facts.pod, container, context.isolation, environment)
+    id_map = None
     if environment.root is not None and context.capabilities.user_namespace and identity.uid == 0:
-        pod.not_emulated([f"container {container['name']}: {_ONE_USER}"])
+        id_map = await _users(what, identity)
+        if id_map is not None:
+            root = await asyncio.to_thread(owned_root, environment.root, id_map)
+            environment = replace(environment, root=root)
+            what = what._replace(image=environment)
     variables = _variables(what, sources, identity)
     command = command_line(
         container,
@@ -123,7 +133,7 @@ async def prepare(
         image_arguments=environment.arguments,
     )
     volumes = _volumes(what, variables)
-    launch = _launch(what, variables, identity)
+    launch = _launch(what, variables, identity, id_map)
     rootfs = None
     if what.isolated:
         rootfs = root_filesystem(what, launch, volumes, identity)
@@ -135,6 +145,21 @@ async def prepare(
     instance.create(launch)
     _write_files(instance.directory, _kubeconfig(what, volumes), identity)
     return Prepared(instance, _process(what, launch, command, rootfs, volumes))
+
+
+async def _users(what: Subject, identity: Identity) -> IdMap | None:
+    """Return the users of a container of an image that runs as root; None if there is one."""
+    users = what.context.image_users
+    found = await users.id_map()
+    reason = users.reason
+    if found is not None and what.pod.join(what.container) is not None:
+        found, reason = None, _JOINS
+    if found is not None and (identity.gid or 0) >= found.groups:
+        reason = f"group {identity.gid} is not among the {found.groups} that it can have"
+        found = None
+    if found is None:
+        what.pod.not_emulated([f"container {what.container['name']}: {_ONE_USER}: {reason}"])
+    return found
 
 
 def _variables(what: Subject, sources: Sources, identity: Identity) -> dict[str, str]:
@@ -178,7 +203,9 @@ def _volumes(what: Subject, variables: Mapping[str, str]) -> list[VolumeMount]:
     return volumes + host_mounts(what.context.pod_options.mounts, volumes)
 
 
-def _launch(what: Subject, variables: dict[str, str], identity: Identity) -> Launch:
+def _launch(
+    what: Subject, variables: dict[str, str], identity: Identity, id_map: IdMap | None
+) -> Launch:
     """Return the settings that its process and commands run in it have in common."""
     container = what.container
     return Launch(
@@ -188,7 +215,8 @@ def _launch(what: Subject, variables: dict[str, str], identity: Identity) -> Lau
         user_namespace=what.context.capabilities.user_namespace,
         uid=identity.uid,
         gid=identity.gid,
-        groups=_groups(identity, what),
+        groups=_groups(identity, what, id_map),
+        id_map=id_map,
         no_new_privileges=what.security.get("allowPrivilegeEscalation") is False,
         capabilities=kept_capabilities(what.security) if what.isolated else None,
         own_ports=_own_ports(what.facts, what.image, what.context) if what.isolated else None,
@@ -197,9 +225,13 @@ def _launch(what: Subject, variables: dict[str, str], identity: Identity) -> Lau
     )
 
 
-def _groups(identity: Identity, what: Subject) -> list[int] | None:
+def _groups(identity: Identity, what: Subject, id_map: IdMap | None) -> list[int] | None:
     """Return the further groups of the container; those of devices only where it may have any."""
-    if not what.edits.groups or not what.context.isolation.root:
+    if id_map is not None:
+        return [group for group in identity.groups or () if group < id_map.groups]
+    if not what.context.isolation.root:
+        return None
+    if not what.edits.groups:
         return identity.groups
     return [*(identity.groups or ()), *what.edits.groups]
 
@@ -224,6 +256,7 @@ def _process(
         command=command,
         hostname=what.pod.hostname,
         memory_limit=memory_limit(container) if what.isolated else 0,
+        measured=what.isolated and is_storage_limited(what.facts.spec),
         image=str(place) if (place := root.place if root is not None else None) else "",
         rootfs=rootfs,
         tty=bool(container.get("tty")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.images import Environment
     from traincrew.local.images.oci.registry import PullSecret
+    from traincrew.local.images.pulls import Lookup
     from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.context import Context
     from traincrew.local.node.fields.downward import PodFacts
@@ -58,7 +60,8 @@ async def pull_image(
         raise ImagePullError("InvalidImageName", "the container names no image")
     source = _source(image, pod.facts().pod)
     policy = pull_policy(container)
-    present = context.images.is_present(image, source)
+    found = await _look(context, image, source)
+    present = found is not None and found.is_present
     if not present and policy == "Never":
         raise ImagePullError(
             "ErrImageNeverPull",
@@ -78,7 +81,7 @@ async def pull_image(
 
     secrets = await _secrets(context, pod.facts())
     request = PullRequest(always=policy == "Always", source=source, secrets=secrets)
-    environment = await context.images.pull(image, progress, request)
+    environment = await context.images.pull(image, progress, request, found)
     if environment.root is not None and not context.capabilities.overlay:
         raise ImagePullError("ErrImagePull", _unusable(image, context.capabilities))
     if present:
@@ -89,6 +92,14 @@ async def pull_image(
         message = f'Successfully pulled image "{image}" in {took:.1f}s'
     record_event("Normal", "Pulled", f"{message}. Using {environment.used}")
     return environment
+
+
+async def _look(context: Context, image: str, source: Source | None) -> Lookup | None:
+    """Return what an image name stands for; None if that is an error, which the pull reports."""
+    try:
+        return await asyncio.to_thread(context.images.look, image, source)
+    except ImagePullError:
+        return None
 
 
 def _source(image: str, pod: Mapping[str, Any]) -> Source | None:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from traincrew.local.node import sandbox
+from traincrew.local.node.machine.imageusers import usable_ids
 from traincrew.local.node.machine.loopback import can_use
+from traincrew.local.subordinate import NoSubordinateIdsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -168,10 +170,23 @@ class Capabilities(Struct, frozen=True):
                 "" if _low_ports() else "sysctl net.ipv4.ip_unprivileged_port_start=0",
             ),
         )
+        if self.user_namespace and self.overlay:
+            yield _image_users()
         gpus = gpu_names()
         found = f"{len(gpus)} found by nvidia-smi"
         kinds = ", ".join(dict.fromkeys(gpus))
         yield Capability("GPUs", bool(gpus), f"{found}: {kinds}" if kinds else found)
+
+
+def _image_users() -> Capability:
+    name = "root in a container image has other users"
+    try:
+        found = usable_ids()
+    except NoSubordinateIdsError as error:
+        return Capability(name, available=False, reason=error.reason, fix=error.fix)
+    except OSError as error:
+        return Capability(name, available=False, reason=str(error))
+    return Capability(name, available=True, reason=f"{found.users - 1} subordinate IDs")
 
 
 def namespace_fix(proc: Path = Path("/proc"), platform: str = sys.platform) -> str:

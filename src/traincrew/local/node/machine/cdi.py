@@ -121,20 +121,29 @@ class Registry:
         Raises:
             CdiError: no specification has one of them, or its specification is wrong.
         """
-        added = Edits()
-        for device in dict.fromkeys(devices):
-            added += self._edits(device)
-        return added
-
-    def _edits(self, device: str) -> Edits:
-        kind, _, name = device.partition("=")
+        wanted_devices = list(dict.fromkeys(devices))
+        if not wanted_devices:
+            return Edits()
+        specifications: list[tuple[Path, dict[str, Any]]] = []
         wrong: list[str] = []
         for path in reversed(self._files()):
             try:
-                specification = _read(path)
+                specifications.append((path, _read(path)))
             except CdiError as error:
                 wrong.append(str(error))
-                continue
+        added = Edits()
+        for device in wanted_devices:
+            added += self._edits(device, specifications, wrong)
+        return added
+
+    def _edits(
+        self,
+        device: str,
+        specifications: Sequence[tuple[Path, dict[str, Any]]],
+        wrong: Sequence[str],
+    ) -> Edits:
+        kind, _, name = device.partition("=")
+        for path, specification in specifications:
             if specification["kind"] != kind:
                 continue
             for each in specification["devices"]:

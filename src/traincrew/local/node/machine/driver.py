@@ -50,7 +50,7 @@ _DIRECTORIES = (
 
 
 def driver_files(
-    directories: Sequence[str] = _DIRECTORIES, programs: Sequence[str] = ("/usr/bin", _PROGRAMS)
+    directories: Sequence[str] = _DIRECTORIES, programs: Sequence[str] = (_PROGRAMS, "/usr/bin")
 ) -> Edits:
     """Return what a container of an image needs of the driver; nothing where there is no driver.
 
@@ -70,10 +70,19 @@ def driver_files(
             links[f"{LIBRARIES}/{path.name}"] = real.name
     for name in _TOOLS:
         for directory in programs:
-            if (real := Path(directory, name).resolve()).is_file():
+            if _is_program(real := Path(directory, name).resolve()):
                 mounts[name] = FileMount(str(real), f"{_PROGRAMS}/{name}", read_only=True)
                 break
     return Edits(mounts=tuple(mounts.values()), links=links, libraries=(LIBRARIES,))
+
+
+def _is_program(path: Path) -> bool:
+    """Whether the file is a program itself: a script that calls one finds nothing in an image."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def _libraries(place: Path) -> Iterator[Path]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
+
+from traincrew.local.directories import discard_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,5 +47,5 @@ class Paths:
 
     def remove_pod(self, uid: str) -> None:
         """Delete all files of a pod."""
-        shutil.rmtree(self.shared_memory(uid), ignore_errors=True)
-        shutil.rmtree(self.pod(uid), ignore_errors=True)
+        discard_tree(self.shared_memory(uid))
+        discard_tree(self.pod(uid))

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from traincrew.local.node.machine.loopback import LOOPBACK, can_use
-from traincrew.local.node.machine.sockets import parse_listening, user_name
+from traincrew.local.sockets import parse_listening, user_name
 
 __all__ = ["NetworksTakenError", "PodAddresses", "holders"]
 

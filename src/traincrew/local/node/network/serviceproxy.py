@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from traincrew.engine.serving.limits import Limits
 from traincrew.engine.serving.streams import StreamServer
 from traincrew.local.node.machine.loopback import LOOPBACK
-from traincrew.local.node.machine.sockets import holder_of
+from traincrew.local.sockets import holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

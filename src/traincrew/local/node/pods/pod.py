@@ -15,12 +15,11 @@ from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
 from traincrew.local.node.machine.loopback import is_taken
-from traincrew.local.node.machine.sockets import holder_of
 from traincrew.local.node.network.hostports import PodPorts, taken_ports
 from traincrew.local.node.network.hosts import PodName, kernel_host_name
 from traincrew.local.node.network.resolvconf import queries_cluster
 from traincrew.local.node.network.resolvconf_mount import can_reach
-from traincrew.local.node.pods.evictions import EVICTED, GRACE_SECONDS, limited_volumes
+from traincrew.local.node.pods.evictions import EVICTED, GRACE_SECONDS, limited_storage
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
 from traincrew.local.node.pods.resizing import Resizing
 from traincrew.local.node.pods.sequence import ContainerSequence
@@ -30,6 +29,7 @@ from traincrew.local.node.records.reporting import StatusReporter
 from traincrew.local.node.records.status import FINISHED
 from traincrew.local.node.volumes.podvolumes import PodVolumes
 from traincrew.local.node.waiting import in_thread
+from traincrew.local.sockets import holder_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -337,7 +337,7 @@ class Pod:
         if not self._shown:
             await self._report_taken_ports()
         self._containers.ephemeral.start(self.view.spec)
-        with limited_volumes(self, self.view.spec, self._evict):
+        with limited_storage(self, self.view.spec, self._containers.running, self._evict):
             await self._containers.run()
 
     def _evict(self, message: str) -> None:

@@ -13,6 +13,7 @@ from traincrew.local.node.records.record import is_sidecar
 
 if TYPE_CHECKING:
     from traincrew.local.node.containers.handle import PodHandle
+    from traincrew.local.node.runtime.instances import Instance
 
 __all__ = ["ContainerSequence"]
 
@@ -51,6 +52,12 @@ class ContainerSequence:
     def container(self, name: str) -> Container | None:
         """Return a container by its name; None before `add`."""
         return self._containers.get(name)
+
+    def running(self) -> list[Instance]:
+        """Return the running instances of all containers."""
+        containers = [*self._containers.values(), *self.ephemeral.containers.values()]
+        found = [each.running for each in containers]
+        return [each.instance for each in found if each is not None]
 
     async def run(self) -> None:
         """Run them to their end; the volumes must be prepared."""
@@ -111,6 +118,5 @@ class ContainerSequence:
 
     def kill(self) -> None:
         """Kill every running instance at once."""
-        for container in (*self._containers.values(), *self.ephemeral.containers.values()):
-            if container.running is not None:
-                container.running.instance.kill()
+        for instance in self.running():
+            instance.kill()

@@ -58,10 +58,10 @@ class Exit(Struct, frozen=True, rename="camel"):
 
 
 class RootFiles(Struct, frozen=True):
-    """The file system in memory that a container's root is on, as it was at the start.
+    """The file system that a container's root is on, as it was at the start: in memory.
 
     Attributes:
-        device: `st_dev` of it.
+        device: `st_dev` of the root; of an image, the overlay's.
         used: bytes that the node itself has written there.
     """
 
@@ -130,7 +130,7 @@ class Instance:
         return found
 
     def root_files(self) -> RootFiles | None:
-        """Return the file system of its root; None without a memory limit, or before its start."""
+        """Return the file system of its root; None if nothing limits it, or before its start."""
         found = self._processes
         if found is None or found.root is None:
             found = self._read_processes()

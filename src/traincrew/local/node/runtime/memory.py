@@ -1,4 +1,4 @@
-"""The memory of containers, and the size of volumes, limited by measuring them.
+"""The memory of containers, and what pods store, limited by measuring them.
 
 There are no cgroups here (unprivileged users cannot create them), so a limit is enforced with a
 delay of a second: a container above it is killed and reported as `OOMKilled`. As in a cgroup,
@@ -13,9 +13,10 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from traincrew.engine.observability import get_logger
+from traincrew.local.node.runtime.sizes import root_files, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,18 +29,15 @@ __all__ = [
     "MemoryFiles",
     "MemoryUse",
     "MemoryWatch",
+    "StorageCheck",
     "all_processes",
     "members_of",
     "memory_use",
-    "size_of",
 ]
 
 _PERIOD_SECONDS = 1.0
 _DISK_PERIODS = 10
 """Volumes on disk may have many files: they are measured each tenth time, as by the kubelet."""
-_MAX_ENTRIES = 200_000
-"""Files of one volume that are counted."""
-_BLOCK = 512
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -78,15 +76,25 @@ class _Watched(NamedTuple):
     files: MemoryFiles
 
 
-class _Volume(NamedTuple):
-    directory: Path
-    limit: int
-    on_disk: bool
-    on_exceeded: Callable[[], None]
+class StorageCheck(Protocol):
+    """Measures what a pod stores; called in a thread."""
+
+    def __call__(self, *, disk: bool) -> str:
+        """Return what is too much, for users; empty if nothing is.
+
+        Args:
+            disk: Whether to measure volumes on disk, which takes longer.
+        """
+        ...
+
+
+class _Storage(NamedTuple):
+    check: StorageCheck
+    on_exceeded: Callable[[str], None]
 
 
 class MemoryWatch:
-    """Kills containers that exceed their memory limit, and reports volumes that exceed their size.
+    """Kills containers that exceed their memory limit, and reports pods that store too much.
 
     Args:
         namespaces: Containers have PID namespaces, which identify their processes, and a root file
@@ -96,7 +104,7 @@ class MemoryWatch:
     def __init__(self, *, namespaces: bool) -> None:
         self._namespaces = namespaces
         self._watched: dict[Path, _Watched] = {}
-        self._volumes: dict[Path, _Volume] = {}
+        self._storage: dict[str, _Storage] = {}
         self._wake = asyncio.Event()
         self._log = get_logger(component="memory")
 
@@ -112,20 +120,20 @@ class MemoryWatch:
         self._watched[instance.directory] = _Watched(instance, limit, on_kill, found)
         self._wake.set()
 
-    def watch_volume(
-        self, directory: Path, limit: int, on_exceeded: Callable[[], None], *, on_disk: bool
+    def watch_storage(
+        self, pod: str, check: StorageCheck, on_exceeded: Callable[[str], None]
     ) -> None:
-        """Watch a volume until `forget_volume`; `on_exceeded` is called once."""
-        self._volumes[directory] = _Volume(directory, limit, on_disk, on_exceeded)
+        """Watch a pod, by its UID, until `forget_storage`; `on_exceeded` is called once."""
+        self._storage[pod] = _Storage(check, on_exceeded)
         self._wake.set()
 
     def forget(self, instance: Instance) -> None:
         """Stop watching an instance."""
         self._watched.pop(instance.directory, None)
 
-    def forget_volume(self, directory: Path) -> None:
-        """Stop watching a volume."""
-        self._volumes.pop(directory, None)
+    def forget_storage(self, pod: str) -> None:
+        """Stop watching what a pod stores."""
+        self._storage.pop(pod, None)
 
     async def check_end(self, instance: Instance) -> None:
         """Record an instance that has ended as killed if it left too many files in memory.
@@ -146,14 +154,14 @@ class MemoryWatch:
         """Watch until cancelled."""
         rounds = 0
         while True:
-            if not self._watched and not self._volumes:
+            if not self._watched and not self._storage:
                 self._wake.clear()
                 await self._wake.wait()
             await asyncio.sleep(_PERIOD_SECONDS)
             rounds += 1
             if sys.platform == "linux":
                 await self._check_containers()
-            await self._check_volumes(disk=rounds % _DISK_PERIODS == 0)
+            await self._check_storage(disk=rounds % _DISK_PERIODS == 0)
 
     async def _check_containers(self) -> None:
         watched = list(self._watched.values())
@@ -172,13 +180,14 @@ class MemoryWatch:
             self._log.warning("the reason of a kill cannot be recorded", error=str(error))
         watched.on_kill(use)
 
-    async def _check_volumes(self, *, disk: bool) -> None:
-        volumes = [each for each in self._volumes.values() if disk or not each.on_disk]
-        if not volumes:
+    async def _check_storage(self, *, disk: bool) -> None:
+        storage = dict(self._storage)
+        if not storage:
             return
-        for volume in await asyncio.to_thread(_too_large, volumes):
-            if self._volumes.pop(volume.directory, None) is not None:
-                volume.on_exceeded()
+        for pod, message in (await asyncio.to_thread(_exceeded, storage, disk=disk)).items():
+            if self._storage.get(pod) is storage[pod]:
+                self.forget_storage(pod)
+                storage[pod].on_exceeded(message)
 
     def _exceeding(self, watched: list[_Watched]) -> list[tuple[_Watched, MemoryUse]]:
         """Return the containers to kill, with their memory use."""
@@ -248,7 +257,7 @@ def memory_use(
         namespaces: it has a root file system in memory.
         limit: bytes up to which an upper bound is enough; None for the exact use.
     """
-    own = _root_files(instance, members.program.pid) if namespaces else 0
+    own = root_files(instance, members.program.pid) if namespaces else 0
     most = sys.maxsize if limit is None else limit
     shared = _shared(files.directories, most) if files.alone else 0
     return _use(members.pids, own + shared, -1 if limit is None else limit)
@@ -285,55 +294,13 @@ def _of_pod(group: list[tuple[_Watched, MemoryUse]]) -> list[tuple[_Watched, Mem
     return [(largest, MemoryUse(use.used + shared, use.files + shared))]
 
 
-def _root_files(instance: Instance, program: int) -> int:
-    """Return the bytes that a container wrote into its root file system."""
-    root = instance.root_files()
-    if root is None:
-        return 0
-    path = f"/proc/{program}/root/"
-    try:
-        if os.stat(path).st_dev != root.device:  # noqa: PTH116  # hot
-            return 0  # it has changed its root directory; its end is checked by the shim
-        found = os.statvfs(path)
-    except OSError:
-        return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize - root.used
-
-
 def _shared(directories: Iterable[Path], limit: int) -> int:
     return sum(size_of(each, limit) for each in directories)
 
 
-def _too_large(volumes: list[_Volume]) -> list[_Volume]:
-    return [each for each in volumes if size_of(each.directory, each.limit) > each.limit]
-
-
-def size_of(directory: Path, limit: int) -> int:
-    """Return the bytes that the files in a directory occupy; somewhat more than `limit` suffices.
-
-    What cannot be read does not count. Links are not followed, and hard links count once.
-    """
-    total, entries = 0, 0
-    linked: set[int] = set()
-    waiting = [os.fspath(directory)]
-    while waiting and total <= limit:
-        try:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
-                    entries += 1
-                    if entries > _MAX_ENTRIES:
-                        return total
-                    status = entry.stat(follow_symlinks=False)
-                    if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        if status.st_ino in linked:
-                            continue
-                        linked.add(status.st_ino)
-                    total += status.st_blocks * _BLOCK
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue
-    return total
+def _exceeded(storage: dict[str, _Storage], *, disk: bool) -> dict[str, str]:
+    found = {pod: each.check(disk=disk) for pod, each in storage.items()}
+    return {pod: message for pod, message in found.items() if message}
 
 
 def _processes() -> Iterable[int]:

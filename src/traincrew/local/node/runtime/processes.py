@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from traincrew.local.subordinate import IdMap  # noqa: TC001 - decoded
+
 __all__ = [
     "Collect",
     "CommandProcess",
@@ -141,6 +143,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
             then the IDs inside the user namespace, and are required.
         uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
         capabilities: numbers of those that the program may have; None for all of the node's.
+        id_map: the users of the user namespace; None for the node's own alone.
     """
 
     environment: dict[str, str]
@@ -153,6 +156,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     no_new_privileges: bool = False
     capabilities: list[int] | None = None
     own_ports: OwnPorts | None = None
+    id_map: IdMap | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return these settings by name, for another program of the container."""
@@ -168,6 +172,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
         memory_limit: bytes; 0 for none. More than that in its root file system ends it.
+        measured: what it writes into its root file system is measured, also without a limit.
         image: directory that is locked, shared, while it runs; empty for none.
     """
 
@@ -175,6 +180,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
     command: list[str]
     hostname: str = ""
     memory_limit: int = 0
+    measured: bool = False
     image: str = ""
     rootfs: RootFilesystem | None = None
     tty: bool = False

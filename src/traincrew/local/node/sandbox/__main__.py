@@ -1,4 +1,4 @@
-"""Entry point of the fork server: `python -I -S DIRECTORY serve FD [--together]`, or `check PATH`.
+"""Entry point of the fork server: `python -I -S DIRECTORY serve FD [--together]`, and of others.
 
 It is started by directory, so that neither the enclosing package nor site-packages is imported: a
 fork server must stay small, because every container's shim is a fork of it.

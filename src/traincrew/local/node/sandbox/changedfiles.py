@@ -43,11 +43,15 @@ class Written:
     Args:
         specification: See `traincrew.local.node.runtime.processes.Report`; None for no report.
         limit: Bytes of memory that the container may use; 0 for no limit.
+        measured: Whether what it writes is measured while it runs, also without a limit.
     """
 
-    def __init__(self, specification: dict[str, Any] | None, limit: int = 0) -> None:
+    def __init__(
+        self, specification: dict[str, Any] | None, limit: int = 0, *, measured: bool = False
+    ) -> None:
         self._specification = specification
         self._limit = limit
+        self._measured = measured or limit > 0
         self._used = 0
         self._descriptor = -1
         self._layers: list[tuple[str, str]] = []
@@ -59,7 +63,7 @@ class Written:
     @property
     def is_wanted(self) -> bool:
         """Whether a report or a limit is requested, so that the program has to `hand_over`."""
-        return self._specification is not None or self._limit > 0
+        return self._specification is not None or self._measured
 
     def hand_over(self, descriptor: int, layers: list[tuple[str, str]]) -> None:
         """Send the top directory to the shim; called in the program when its root is complete.
@@ -70,7 +74,9 @@ class Written:
         """
         collect = self._specification["collect"] if self._specification is not None else ()
         paths = [os.path.realpath(each["path"]) for each in collect]
-        message = json.dumps({"layers": layers, "paths": paths}).encode() + b"\n"
+        # Of an overlay it is not that of the top directory.
+        root = os.stat("/").st_dev
+        message = json.dumps({"layers": layers, "paths": paths, "root": root}).encode() + b"\n"
         sent = socket.send_fds(self._theirs, [message[:4096]], [descriptor])
         self._theirs.sendall(message[sent:])
         self._theirs.close()
@@ -84,7 +90,7 @@ class Written:
         """Record the existing files; called in the shim before the program runs.
 
         Returns:
-            The file system that holds them: see `runtime.instances.RootFiles`; None without limit.
+            The file system that holds them: see `runtime.instances.RootFiles`; None if unmeasured.
         """
         if not self.is_wanted:
             return None
@@ -96,12 +102,13 @@ class Written:
             return None  # the program failed before and reports that itself
         self._descriptor = descriptors[0]
         os.set_inheritable(self._descriptor, False)
+        handed = json.loads(data)
         if self._specification is not None:
-            self._record(data)
-        if not self._limit:
+            self._record(handed)
+        if not self._measured:
             return None
         self._used = self._size()
-        return {"device": os.fstat(self._descriptor).st_dev, "used": self._used}
+        return {"device": handed["root"], "used": self._used}
 
     def _size(self) -> int:
         found = os.fstatvfs(self._descriptor)
@@ -113,10 +120,9 @@ class Written:
             return False
         return self._size() - self._used > self._limit
 
-    def _record(self, data: bytes) -> None:
+    def _record(self, handed: dict[str, Any]) -> None:
         """Record the existing files, for the report."""
         assert self._specification is not None
-        handed = json.loads(data)
         self._layers = [(layer, target) for layer, target in handed["layers"]]
         collect = self._specification["collect"]
         self._collect = list(zip(handed["paths"], collect, strict=True))

@@ -118,7 +118,10 @@ def _become_command(
         from . import syscalls
 
         syscalls.setns(own_user, syscalls.CLONE_NEWUSER)
-        program.limit_capabilities(specification)
+        if specification.get("id_map") is None:
+            program.limit_capabilities(specification)
+        else:
+            program.become_user(specification)
     else:
         program.become_user(specification)
     program.run(specification)

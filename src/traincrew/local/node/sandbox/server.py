@@ -26,10 +26,14 @@ _NO_OVERLAY = "overlays are refused: directories of the machine are read-only in
 
 
 def main(arguments: list[str]) -> int:
-    """Run `serve FD [--together]` or `check DIRECTORY`; see `serve` and `check`."""
+    """Run `serve FD [--together]`, `check DIRECTORY` or `mapped COMMAND`: see these functions."""
     if arguments[:1] == ["check"]:
         json.dump(check(arguments[1]), sys.stdout)
         return 0
+    if arguments[:1] == ["mapped"]:
+        from . import mapped
+
+        return mapped.main(arguments[1])
     connection = socket.socket(fileno=int(arguments[1]))
     serve(connection, together="--together" in arguments)
     return 0

@@ -142,7 +142,9 @@ class _Container:
         self.root: dict[str, int] | None = None
         """The file system of its root; known once it has started."""
         self.written = changedfiles.Written(
-            specification.get("report"), specification.get("memory_limit", 0)
+            specification.get("report"),
+            specification.get("memory_limit", 0),
+            measured=specification.get("measured", False),
         )
         start_read, self._start_write = os.pipe()
         self._failure, failure_write = os.pipe()
@@ -276,6 +278,10 @@ def _enter_namespaces(specification: dict[str, Any]) -> namespaces.JoinedProgram
         namespaces.enter(join, join["kinds"], user_namespace=user_namespace)
         if "pid" in join["kinds"]:
             return namespaces.JoinedProgram()
+    elif (id_map := specification.get("id_map")) is not None:
+        from . import subordinate
+
+        subordinate.enter(id_map)
     elif user_namespace:
         uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(syscalls.CLONE_NEWUSER)
@@ -297,6 +303,8 @@ def _become_program(
     if specification["namespaces"]:
         from . import rootfs, syscalls
 
+        # The container's own /proc may be the machine's, which has another number for it.
+        process = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         syscalls.unshare(syscalls.CLONE_NEWNS)
         if joined is not None:
             joined.hand_over()
@@ -309,7 +317,12 @@ def _become_program(
         os._exit(128)
     streams.take()
     own.hand_over()
-    if specification["namespaces"] and specification["user_namespace"]:
+    if specification["namespaces"] and specification.get("id_map") is not None:
+        from . import subordinate
+
+        subordinate.nest(specification["id_map"], process)
+        program.become_user(specification)
+    elif specification["namespaces"] and specification["user_namespace"]:
         from . import syscalls
 
         syscalls.unshare(syscalls.CLONE_NEWUSER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from traincrew.engine.resources import (
     PERSISTENT_VOLUMES,
     SERVICE_ACCOUNTS,
 )
+from traincrew.local.directories import discard_tree
 from traincrew.local.node.fields.downward import FieldError, PodFacts
 from traincrew.local.node.fields.references import (
     MissingReferenceError,
@@ -307,7 +307,7 @@ class PodVolumes:
             self._paths.volumes(uid),
             self._paths.shared_memory(uid),
         ):
-            await in_thread(shutil.rmtree, directory, ignore_errors=True)
+            await in_thread(discard_tree, directory)
         self._directories.clear()
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traincrew.local.directories import is_safe_parent
+from traincrew.local.directories import discard_tree, is_safe_parent
 from traincrew.local.filelocks import try_lock
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def sweep(root: Path = MEMORY) -> None:
             if _NAME.fullmatch(name) and _is_forgotten(root / name):
                 with suppress(OSError), _opened(root / name) as descriptor:
                     if try_lock(descriptor):
-                        shutil.rmtree(root / name, ignore_errors=True)
+                        discard_tree(root / name)
 
 
 def nodes(root: Path = MEMORY) -> list[tuple[Path, int]]:

@@ -1,4 +1,4 @@
-"""A registry in the test process that can be told to misbehave, and a store that keeps bytes."""
+"""A registry in the test process that misbehaves on request, and a store that keeps bytes."""
 
 from __future__ import annotations
 

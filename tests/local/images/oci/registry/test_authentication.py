@@ -1,4 +1,4 @@
-"""Who is told which credentials, and what users read when they are refused."""
+"""Who is sent which credentials, and what users read when they are refused."""
 
 import asyncio
 import base64
@@ -98,7 +98,7 @@ async def test_several_are_tried_in_order(closed: Registry, puller: Puller, sche
     assert puller.store.images
 
 
-async def test_expired_credentials_are_told(closed: Registry, puller: Puller) -> None:
+async def test_expired_credentials_are_reported(closed: Registry, puller: Puller) -> None:
     async def expired(request: web.Request) -> web.StreamResponse | None:
         if request.path != "/token" or "Authorization" not in request.headers:
             return None
@@ -112,7 +112,7 @@ async def test_expired_credentials_are_told(closed: Registry, puller: Puller) ->
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_credentials_without_rights_are_told(
+async def test_credentials_without_rights_are_reported(
     closed: Registry, puller: Puller, status: int
 ) -> None:
     async def denying(request: web.Request) -> web.StreamResponse | None:

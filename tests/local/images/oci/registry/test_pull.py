@@ -373,7 +373,7 @@ async def test_failures_of_a_moment_are_tried_again(
     ("status", "said"),
     [(429, "wait, or log in"), (503, "answered 503 Service Unavailable: toomany")],
 )
-async def test_failures_that_stay_are_told(
+async def test_failures_that_stay_are_reported(
     registry: Registry, puller: Puller, status: int, said: str
 ) -> None:
     async def busy(_request: web.Request) -> web.StreamResponse:
@@ -386,12 +386,12 @@ async def test_failures_that_stay_are_told(
     assert len([path for path in registry.paths() if path]) == 1
 
 
-async def test_a_missing_image_is_told(registry: Registry, puller: Puller) -> None:
+async def test_a_missing_image_is_reported(registry: Registry, puller: Puller) -> None:
     with pytest.raises(ImagePullError, match="no such image or tag, or it may not be seen"):
         await puller(f"{registry.host}/train:1")
 
 
-async def test_a_registry_that_is_not_there_is_told(puller: Puller) -> None:
+async def test_a_registry_that_is_not_there_is_reported(puller: Puller) -> None:
     async with serving(Registry()) as host:
         pass
     with pytest.raises(ImagePullError, match=f"cannot reach http://{host}: .*refused") as failure:
@@ -400,7 +400,7 @@ async def test_a_registry_that_is_not_there_is_told(puller: Puller) -> None:
     assert not failure.value.permanent
 
 
-async def test_a_full_disk_is_told(registry: Registry, puller: Puller) -> None:
+async def test_a_full_disk_is_reported(registry: Registry, puller: Puller) -> None:
     registry.add("1", b"one")
 
     def full(_diff_id: str) -> None:
@@ -518,7 +518,7 @@ async def test_mirrors_are_named_when_all_fail(registry: Registry, puller: Pulle
             await puller(f"{registry.host}/train:1")
 
 
-async def test_a_document_of_something_else_is_told(registry: Registry, puller: Puller) -> None:
+async def test_a_document_of_something_else_is_reported(registry: Registry, puller: Puller) -> None:
     registry.add_manifest(
         "chart",
         {
@@ -536,7 +536,7 @@ async def test_a_document_of_something_else_is_told(registry: Registry, puller: 
         await puller(f"{registry.host}/train:chart")
 
 
-async def test_html_in_place_of_a_manifest_is_told(registry: Registry, puller: Puller) -> None:
+async def test_html_in_place_of_a_manifest_is_reported(registry: Registry, puller: Puller) -> None:
     async def portal(_request: web.Request) -> web.StreamResponse:
         return web.Response(text="<html>log in</html>", content_type="text/html")
 

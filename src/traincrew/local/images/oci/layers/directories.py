@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.layers.headers import shown
+from traincrew.local.images.oci.opaque import make_opaque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,19 +156,7 @@ class Directories:
         self._known[path].opaque = True
         if not path:
             return  # overlayfs reads no attribute of a root: there the layers below are left out
-        fd = self.reopen(path)
-        try:
-            os.setxattr(fd, "user.overlay.opaque", b"y")
-        except OSError as error:
-            if error.errno != errno.ENOTSUP:
-                raise
-            raise OSError(
-                error.errno,
-                "an image replaces a directory of its lower layers, which is marked by an extended "
-                "attribute (user.*), and the cache's file system has none",
-            ) from error
-        with suppress(PermissionError):  # of root, outside of user namespaces
-            os.setxattr(fd, "trusted.overlay.opaque", b"y")
+        make_opaque(self.reopen(path))
 
     def remove(
         self, parent: int, name: bytes, path: bytes, removed: Callable[[bytes], None]
@@ -179,7 +167,7 @@ class Directories:
             parent: descriptor of its directory.
             name: its name there.
             path: its path.
-            removed: is told the path of each entry that was removed.
+            removed: the path of each entry that was removed is passed to it.
 
         Raises:
             OSError: It cannot be removed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from traincrew.local.images.errors import ImageContentError
+from traincrew.local.images.errors import ImageContentError, printable
 
 __all__ = ["MAX_TIME", "Entry", "decimal", "number", "parse_header", "shown"]
 
@@ -14,8 +14,8 @@ MAX_TIME = (1 << 34) - 1
 
 
 def shown(name: bytes) -> str:
-    """Return a name for messages."""
-    text = name.decode("utf-8", "backslashreplace")
+    """Return a name for messages, as one line that a terminal only prints."""
+    text = printable(name.decode("utf-8", "backslashreplace"))
     return text if len(text) <= 200 else f"{text[:100]}…{text[-60:]}"
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Kind", "Record", "RecordWriter", "read_records"]
+__all__ = ["Kind", "Record", "RecordWriter", "final_records", "read_records"]
 
 _LENGTH = struct.Struct("<I")
 _MAX_LENGTH = 16384
@@ -40,12 +41,13 @@ class Record(Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         kind: what it is.
         path: relative to the layer's root, which is empty.
-        mode: permission bits.
-        uid, gid: owners, 0 where they are this user's.
+        mode: permission bits, as they were set.
+        uid, gid: owners in the image.
         size: bytes of a file.
         mtime: nanoseconds since 1970.
         check: of a file, the CRC-32 of its content; of a symbolic link, its target; of a hard link,
             the path of the other name; ``opaque`` of a directory that hides the one below.
+        set_id: set-user-ID and set-group-ID bits of the image that were not set.
     """
 
     kind: Kind
@@ -56,6 +58,7 @@ class Record(Struct, frozen=True, array_like=True, gc=False):
     size: int
     mtime: int
     check: bytes
+    set_id: int = 0
 
 
 class RecordWriter:
@@ -87,3 +90,25 @@ def read_records(file: BinaryIO) -> Iterator[Record]:
         if len(head) != _LENGTH.size or (length := _LENGTH.unpack(head)[0]) > _MAX_LENGTH:
             raise ValueError("it is damaged")
         yield decode(file.read(length))
+
+
+def final_records(file: BinaryIO) -> dict[bytes, Record]:
+    """Return the records of a file that count, by path.
+
+    That of a hard link is that of the other name.
+
+    Raises:
+        ValueError: It is damaged.
+        OSError: It cannot be read.
+    """
+    expected: dict[bytes, Record] = {}
+    for record in read_records(file):
+        if record.kind is Kind.REMOVED:
+            expected.pop(record.path, None)
+        elif record.kind is Kind.HARD_LINK:
+            if record.check not in expected:
+                raise ValueError("it is damaged")
+            expected[record.path] = replace(expected[record.check], path=record.path)
+        else:
+            expected[record.path] = record
+    return expected

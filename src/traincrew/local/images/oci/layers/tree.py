@@ -61,7 +61,7 @@ class LayerTree:
             root: its descriptor.
             owners: whether files get the owners of the archive, or stay this user's.
             limits: of the layer.
-            record: is told of each entry.
+            record: each entry is passed to it.
         """
         self._owned = owners == "true"
         self._limits = limits
@@ -71,6 +71,8 @@ class LayerTree:
         self._examples: dict[str, str] = {}
         self._entries = 0
         self._size = 0
+        self.has_owners = False
+        """Whether the image has owners other than root in it, or bits that change the user."""
 
     @property
     def size(self) -> int:
@@ -200,10 +202,9 @@ class LayerTree:
 
     def _set_directory(self, path: bytes, entry: Entry) -> None:
         fd = self._directories.reopen(path)
-        uid, gid = (0, 0)
         if self._owned:
-            uid, gid = _ids(entry)
-            os.fchown(fd, uid, gid)
+            os.fchown(fd, *_ids(entry))
+        uid, gid = self._recorded(entry)
         if entry.attributes:
             self._set_attributes(fd, entry)
         # The group of a directory gives nobody rights: the bit stays.
@@ -305,7 +306,7 @@ class LayerTree:
 
     def _mode(self, entry: Entry) -> int:
         if entry.mode & _SET_ID and not self._owned:
-            self._leave_out("set-user-ID and set-group-ID bits", entry)
+            self._leave_out("set-user-ID and set-group-ID bits, without subordinate IDs", entry)
             return entry.mode & ~_SET_ID
         return entry.mode
 
@@ -331,8 +332,17 @@ class LayerTree:
         self._examples.setdefault(what, shown(entry.name))
 
     def _note(self, kind: Kind, path: bytes, entry: Entry, mode: int, check: bytes) -> None:
-        uid, gid = (entry.uid, entry.gid) if self._owned else (0, 0)
-        self._record(Record(kind, path, mode, uid, gid, entry.size, entry.mtime, check))
+        uid, gid = self._recorded(entry)
+        set_id = 0
+        if kind is Kind.FILE and (set_id := entry.mode & _SET_ID & ~mode):
+            self.has_owners = True
+        self._record(Record(kind, path, mode, uid, gid, entry.size, entry.mtime, check, set_id))
+
+    def _recorded(self, entry: Entry) -> tuple[int, int]:
+        """Return the owners of an entry; root's if there are no such IDs."""
+        uid, gid = (each if each <= _MAX_ID else 0 for each in (entry.uid, entry.gid))
+        self.has_owners = self.has_owners or bool(uid or gid)
+        return uid, gid
 
 
 def _is_full(fd: int) -> bool:

@@ -32,12 +32,14 @@ class Unpacked(Struct, frozen=True):
         implied: directories that it has entries of, but no entry for: of the image, they have the
             modes and owners of the layers below.
         left_out: what was not unpacked, for users.
+        has_owners: whether it has owners other than root, or bits that were not set.
     """
 
     size: int
     is_opaque: bool
     implied: tuple[bytes, ...]
     left_out: tuple[str, ...]
+    has_owners: bool
 
 
 def unpack(
@@ -80,7 +82,8 @@ def unpack(
             progress(size)
         _check(descriptor, digest, size)
         _check_diff_id(diff_id, found)
-        return Unpacked(tree.size, tree.is_opaque, tree.finish(), tree.left_out())
+        implied = tree.finish()
+        return Unpacked(tree.size, tree.is_opaque, implied, tree.left_out(), tree.has_owners)
     except ImageContentError:
         # What is wrong with the bytes of a damaged blob says less than that it is damaged.
         if descriptor is not None:

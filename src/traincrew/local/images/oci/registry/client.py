@@ -273,7 +273,7 @@ class Repository:
         return self._authorization
 
     async def _challenges_for_known(self) -> list[Challenge]:
-        """Return how to authenticate where strangers are told that there is nothing.
+        """Return how to authenticate where a registry answers strangers that there is nothing.
 
         Some servers hide private repositories in this way. Without credentials it does not matter.
         """
@@ -329,7 +329,7 @@ async def retried(
             if not error.is_transient or delays.failures >= patience.attempts:
                 raise
             if not error.connected and not connection.has_answers:
-                raise  # without a network, users are told at once
+                raise  # without a network, it is reported at once
             if error.retry_after is not None:
                 if error.retry_after > patience.longest_wait:
                     raise

@@ -53,6 +53,7 @@ def pull_error(
         "ErrImagePull",
         f"{failed}: {error.message}{tried}. {advice}",
         permanent=not error.is_transient,
+        unanswered=error.is_unanswered,
     )
 
 

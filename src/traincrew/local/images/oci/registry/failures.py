@@ -51,6 +51,15 @@ class RegistryError(Exception):
         """Whether the same request may succeed a moment later."""
         return self.kind in {"busy", "failing", "unreachable"}
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the registry has said nothing about the image: what it has now is unknown.
+
+        What a network answers in its place, with a certificate or an answer of its own, counts as
+        nothing.
+        """
+        return self.is_transient or self.kind in {"certificate", "refused"}
+
 
 class SettingsError(ValueError):
     """The file of settings is invalid; the message names the file, the field and the fix."""

@@ -45,6 +45,11 @@ class Progress(Struct, frozen=True):
         return sum(layer.total for layer in self.layers)
 
     @property
+    def finished(self) -> int:
+        """How many layers are unpacked."""
+        return sum(layer.phase == "done" for layer in self.layers)
+
+    @property
     def fetched(self) -> int:
         """Bytes of all layers that are here."""
         return sum(

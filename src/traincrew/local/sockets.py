@@ -13,6 +13,7 @@ __all__ = ["Listening", "holder_of", "parse_listening", "user_name"]
 
 _PROC = Path("/proc")
 _LISTENING = "0A"
+_ALL = "0.0.0.0"  # noqa: S104
 
 
 class Listening(NamedTuple):
@@ -36,12 +37,13 @@ def holder_of(port: int, address: str = "") -> str:
 
     Args:
         port: TCP.
-        address: Programs that listen on this one count as well as those that listen on all.
+        address: Programs that listen on this one count as well as those that listen on all; if it
+            is 0.0.0.0, those on any.
     """
     for path in ("net/tcp", "net/tcp6"):
         with suppress(OSError):
             for each in parse_listening((_PROC / path).read_text(encoding="ascii")):
-                if each.port == port and each.address in {"0.0.0.0", address}:  # noqa: S104
+                if each.port == port and (address == _ALL or each.address in {_ALL, address}):
                     return _described(each)
     return ""
 
@@ -68,7 +70,7 @@ def _ipv4(digits: str) -> str:
     if len(words) == 1 or words[:3] == [b"\0" * 4, b"\0" * 4, b"\0\0\xff\xff"]:
         return socket.inet_ntoa(words[-1])
     # A socket for both families has the wildcard address of IPv6; so has one for IPv6 alone.
-    return "" if any(map(any, words)) else "0.0.0.0"  # noqa: S104
+    return "" if any(map(any, words)) else _ALL
 
 
 def _described(found: Listening) -> str:
@@ -94,8 +96,15 @@ def _process_with(link: str) -> tuple[int, str] | None:
         if not process.name.isdecimal():
             continue
         with suppress(OSError):
-            for descriptor in (process / "fd").iterdir():
-                if str(descriptor.readlink()) == link:
-                    program = (process / "comm").read_text(errors="replace").strip()
-                    return int(process.name), "".join(filter(str.isprintable, program))
+            # A busy program closes descriptors while they are read: that ends none of the search.
+            if any(_leads_to(each, link) for each in (process / "fd").iterdir()):
+                program = (process / "comm").read_text(errors="replace").strip()
+                return int(process.name), "".join(filter(str.isprintable, program))
     return None
+
+
+def _leads_to(descriptor: Path, link: str) -> bool:
+    try:
+        return str(descriptor.readlink()) == link
+    except OSError:
+        return False
