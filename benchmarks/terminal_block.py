@@ -17,7 +17,8 @@ from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.terminal.block import block
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
-from traincrew.plan.elasticjob.children import Place, labels
+from traincrew.plan.elasticjob.children import labels
+from traincrew.plan.shared.replicas.places import Place
 
 FEW, MANY = 4, 1000
 SECONDS = 2.0

@@ -34,7 +34,7 @@ from traincrew.local.apiserver.kinds.apiextensions.status import DEFINITIONS
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import RESOURCES
+from traincrew.operator.kinds import OF_OTHERS, RESOURCES
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
@@ -141,7 +141,12 @@ class Cluster:
         self._stop = asyncio.Event()
         ready = asyncio.Event()
         chosen = OperatorOptions(
-            **{"leader_elect": False, "helper_image": "traincrew/helper:test", **options}
+            **{
+                "leader_elect": False,
+                "helper_image": "traincrew/helper:test",
+                "kinds": OF_OTHERS,
+                **options,
+            }
         )
         self._operator = asyncio.create_task(
             run_operator(self.config, chosen, self._stop, on_ready=ready.set)

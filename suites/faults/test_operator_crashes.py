@@ -33,8 +33,8 @@ from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import STATEFUL_SETS
 from traincrew.local.apiserver.http.faults import Fault
 from traincrew.operator import deferral
-from traincrew.plan.elasticjob import planner as elasticjob
 from traincrew.plan.shared import podrecords
+from traincrew.plan.shared.replicas import states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,7 +153,7 @@ class Crash:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write status counters at once, so that a life cycle does not take seconds."""
     monkeypatch.setattr(deferral, "STATUS_INTERVAL", 0.1)
-    monkeypatch.setattr(elasticjob, "MIN_RECREATE_AGE", timedelta(0))
+    monkeypatch.setattr(states, "MIN_RECREATE_AGE", timedelta(0))
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ class Life:
         cluster.server.faults = self.hear
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await cluster.client.create(NAMESPACES, namespace)
-        election = {"leader_elect": True, "lease_namespace": NAMESPACE, **options}
+        election = {"leader_elect": True, "lease_namespace": NAMESPACE, "kinds": (), **options}
         await cluster.start_operator(identity="leader", **election)
         await self.scaled_suspended_and_mended()
         await self.elastic()

@@ -16,7 +16,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node import NodeSpec
-from traincrew.operator.kinds import RESOURCES
+from traincrew.operator.kinds import INSTALLED_RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 NODES = ("node-1", "node-2")
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-DEFINITIONS = tuple(f"{resource.plural}.{resource.group}" for resource in RESOURCES)
+DEFINITIONS = tuple(f"{resource.plural}.{resource.group}" for resource in INSTALLED_RESOURCES)
 _CONDITIONS = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}"
 
 

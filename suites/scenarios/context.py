@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import PODS
-from traincrew.operator.kinds import RESOURCES as JOBS
+from traincrew.operator.kinds import INSTALLED_RESOURCES as JOBS
 
 from .recorder import kind_name
 

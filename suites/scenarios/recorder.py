@@ -30,7 +30,7 @@ from traincrew.engine.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from traincrew.operator.kinds import RESOURCES as JOBS_OF_ALL_KINDS
+from traincrew.operator.kinds import INSTALLED_RESOURCES as JOBS_OF_ALL_KINDS
 
 from .recording import OLDER_GROUPS, Observation, Recording, version_of
 

@@ -109,9 +109,9 @@ async def test_a_killed_worker_is_counted_once_and_recreated(
 ) -> None:
     from datetime import timedelta
 
-    from traincrew.plan.elasticjob import planner as elasticjob
+    from traincrew.plan.shared.replicas import states
 
-    monkeypatch.setattr(elasticjob, "MIN_RECREATE_AGE", timedelta(0))
+    monkeypatch.setattr(states, "MIN_RECREATE_AGE", timedelta(0))
     await cluster.start_operator()
     await cluster.create(elastic())
     _, second = await cluster.run_members(NAME, 2)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from traincrew.api.kinds import KINDS
+from traincrew.api.kinds import INSTALLED
 from traincrew.cli.main import cli
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def test_everything_is_printed() -> None:
     kinds = [document["kind"] for document in yaml.load_all(out, yaml.CSafeLoader)]
 
     assert code == 0
-    definitions = ["CustomResourceDefinition"] * len(KINDS)
-    assert kinds[: len(KINDS) + 1] == [*definitions, "Namespace"]
+    definitions = ["CustomResourceDefinition"] * len(INSTALLED)
+    assert kinds[: len(INSTALLED) + 1] == [*definitions, "Namespace"]
     assert "Deployment" in kinds
 
 
@@ -34,7 +34,7 @@ def test_definitions_only() -> None:
     _, out, _ = run("--crds-only")
 
     assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.CSafeLoader)] == [
-        f"{kind.plural}.{kind.group}" for kind in KINDS
+        f"{kind.plural}.{kind.group}" for kind in INSTALLED
     ]
 
 

@@ -68,6 +68,7 @@ VIEWS: dict[str, type[ChildView]] = {
     "Job": BatchJobView,
     "PodDisruptionBudget": ChildView,
     "NetworkPolicy": ChildView,
+    "HorizontalPodAutoscaler": ChildView,
 }
 JOB_UID = "job-uid"
 

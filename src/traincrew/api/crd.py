@@ -25,6 +25,7 @@ from traincrew.api.kind import (
     MANAGED_BY_RULE,
     Column,
     Kind,
+    Manager,
     Rule,
     Scale,
     StatusWords,
@@ -103,8 +104,9 @@ def schema(kind: Kind) -> dict[str, Any]:
     spec = _structural(reference, definitions)
     described = "Specification of the desired behavior of the job."
     spec = {**spec, **copy.deepcopy(kind.spec_rules), "description": described}
-    spec["properties"] = {**spec["properties"], "managedBy": dict(MANAGED_BY)}
-    _add_rules(spec, MANAGED_BY_RULE)
+    if kind.manager == Manager():  # a kind of another project has a field of its own
+        spec["properties"] = {**spec["properties"], "managedBy": dict(MANAGED_BY)}
+        _add_rules(spec, MANAGED_BY_RULE)
     if kind.not_scalable:
         count = {"type": "integer", "description": f"Not a field: {kind.not_scalable}."}
         spec["properties"] = {**spec["properties"], "replicas": count}

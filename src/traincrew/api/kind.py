@@ -77,9 +77,35 @@ MANAGED_BY_RULE = Rule(
 )
 
 
-def is_managed_here(spec: Mapping[str, Any]) -> bool:
-    """Return whether a job with this ``spec``, which may be invalid, is for this operator."""
-    return spec.get("managedBy") in {None, "", MANAGER}
+class Manager(Struct, frozen=True, kw_only=True):
+    """The field by which a job names who runs it.
+
+    Attributes:
+        path: Names of the field and of those that it is in, within ``spec``.
+        here: The value that means this operator, as does no value.
+    """
+
+    path: tuple[str, ...] = ("managedBy",)
+    here: str = MANAGER
+
+    @property
+    def field(self) -> str:
+        """The path of the field, for messages."""
+        return ".".join(("spec", *self.path))
+
+    def of(self, spec: Mapping[str, Any]) -> str:
+        """Return who runs a job with this ``spec``, which may be invalid; empty for nobody named.
+
+        A value that is no text names nobody that could run it, but not this operator either.
+        """
+        found: Any = spec
+        for name in self.path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return "" if found is None else str(found)
+
+    def is_here(self, spec: Mapping[str, Any]) -> bool:
+        """Return whether a job with this ``spec``, which may be invalid, is for this operator."""
+        return self.of(spec) in {"", self.here}
 
 
 class Scale(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -110,6 +136,18 @@ class StatusWords(Struct, kw_only=True, frozen=True):
     words: str = "`status` describes the state of the job:"
 
 
+class Project(Struct, frozen=True, kw_only=True):
+    """Another project whose kinds are served here as its own operator does.
+
+    Attributes:
+        name: Its name.
+        deployments: Label selector of the Deployments of its operator.
+    """
+
+    name: str
+    deployments: str
+
+
 class Kind(Struct, kw_only=True, frozen=True):
     """The definition of a kind of training job.
 
@@ -132,6 +170,10 @@ class Kind(Struct, kw_only=True, frozen=True):
         not_scalable: Why jobs cannot be scaled, and what to do instead; `kubectl scale` prints it.
         older_groups: Other API groups in which manifests and clusters have the same kind. Each has
             a CustomResourceDefinition of its own, and objects of its own.
+        project: The project whose kind it is, if that is not this one. Clusters have its
+            definition and its operator, so there it is neither installed nor served unless asked
+            for (docs/design/todays-manifests.md).
+        manager: The field by which a job names who runs it.
     """
 
     group: str
@@ -150,6 +192,8 @@ class Kind(Struct, kw_only=True, frozen=True):
     reasons: Reasons = Reasons()
     not_scalable: str = ""
     older_groups: tuple[str, ...] = ()
+    project: Project | None = None
+    manager: Manager = Manager()
 
     @property
     def served(self) -> tuple[Kind, ...]:

@@ -81,7 +81,9 @@ class Reasons(Struct, frozen=True):
         """
         found = [each for each in Cause if self._states(reason, each)]
         phrased = (each for each in found if _PHRASES.get(each, "\0") in message)
-        return next(phrased, found[0] if found else Cause.PROGRAM)
+        # A cause that has a phrase is not meant by a message without it.
+        others = [each for each in found if each not in _PHRASES]
+        return next(phrased, (others or found or [Cause.PROGRAM])[0])
 
     def _states(self, reason: str, cause: Cause) -> bool:
         before, for_child, after = self.words.get(cause, cause.value).partition("{kind}")

@@ -200,7 +200,7 @@ class HasRunPolicy(Protocol):
     """The ``spec`` of a kind that has the run policy in a field of its own."""
 
     @property
-    def run_policy(self) -> RunPolicy:
+    def run_policy(self) -> CommonPolicy:
         """``spec.runPolicy``."""
 
 

@@ -18,6 +18,7 @@ from traincrew.engine.tasks import end_tasks
 from traincrew.operator.gangs import GangSchedulers
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
+from traincrew.operator.ownership import Ownership
 from traincrew.operator.progress import ProgressService, Reports
 from traincrew.operator.queues import KueueApi
 from traincrew.operator.reconciler import Reconciler
@@ -100,11 +101,14 @@ async def run_operator(
         kueue = KueueApi(client, SYSTEM_CLOCK, options.namespace)
         manager.add_runnable(kueue.run)
         for kind in kinds:
+            owner = None
+            if kind.project is not None:
+                owner = Ownership(manager, kind, kind.project)
             reconciler = Reconciler(
                 client,
                 manager,
                 events,
-                kind,
+                kind if owner is None else owner.guarded(),
                 gate=gate,
                 namespace=options.namespace,
                 reports=reports,
@@ -112,6 +116,8 @@ async def run_operator(
                 kueue=kueue,
                 workers=options.workers,
             )
+            if owner is not None:
+                owner.serve(reconciler)
             counts.add(kind.resource.kind, reconciler.jobs)
         for server in _servers(options, manager, always):
             manager.add_runnable(server.run, needs_leadership=False)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from traincrew.api.kind import Project
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
@@ -29,6 +30,7 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
         plan: The decisions.
         written: Returns the events for children that were created or deleted, and for the job when
             its time to live is over; none by default.
+        project: The other project whose kind it is, if any.
     """
 
     resource: Resource
@@ -39,3 +41,4 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
     unwatched: tuple[Resource, ...] = ()
     plan: Callable[[Observed, datetime], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
+    project: Project | None = None

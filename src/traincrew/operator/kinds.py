@@ -32,6 +32,12 @@ def _of_child(child: plans.Child) -> Resource:
 
 RESOURCES = tuple(map(_resource, KINDS))
 """The resources of all kinds of jobs."""
+INSTALLED = tuple(kind for kind in KINDS if not kind.definition.project)
+"""The kinds that are installed on clusters, and served there."""
+INSTALLED_RESOURCES = tuple(map(_resource, INSTALLED))
+"""Their resources."""
+OF_OTHERS = tuple(kind.definition.kind for kind in KINDS if kind.definition.project)
+"""The names of the kinds of other projects, which are served where that is asked for."""
 SCALABLE = tuple(_resource(kind) for kind in KINDS if kind.definition.scale is not None)
 """The resources that can be scaled."""
 SCALE_SERVED = tuple(
@@ -59,7 +65,7 @@ def _with_options(
 
 
 def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedKind]:
-    """Return all kinds, with the options bound.
+    """Return the kinds that an operator serves, with the options bound.
 
     Args:
         options: The options.
@@ -82,6 +88,8 @@ def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedK
             unwatched=tuple(_of_child(child) for child in kind.children if not child.watched),
             plan=_with_options(kind, _reporting(kind, chosen, options, certificate)),
             written=kind.written,
+            project=kind.definition.project,
         )
         for kind in KINDS
+        if not kind.definition.project or kind.definition.kind in options.kinds
     ]

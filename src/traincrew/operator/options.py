@@ -63,6 +63,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         namespace: Only jobs of this namespace; all if None.
+        kinds: Kinds of other projects that are served besides those of this one.
         helper_image: Image of the init containers that are added to distributed pods. Has kubectl
             at /usr/local/bin/kubectl and a POSIX shell.
         git_image: Image of the init containers that fetch code for MPIClusters. Has git, ssh and a
@@ -88,6 +89,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
     """
 
     namespace: str | None = None
+    kinds: tuple[str, ...] = ()
     helper_image: str = HELPER_IMAGE
     git_image: str = GIT_IMAGE
     accelerators: Accelerators = NO_ACCELERATORS

@@ -18,7 +18,7 @@ from hack.cluster.processes import NotReady
 
 from harness import CHAINER_JOBS
 from traincrew.api.crd import definition
-from traincrew.api.kinds import KINDS
+from traincrew.api.kinds import INSTALLED
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.controller import Manager
@@ -85,7 +85,7 @@ class FaultNamespace:
         return self
 
     async def _open(self) -> None:
-        for kind in KINDS:
+        for kind in INSTALLED:
             with contextlib.suppress(AlreadyExistsError):
                 await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
         await self.client.create(NAMESPACES, {"metadata": {"name": self.namespace}})

@@ -232,7 +232,7 @@ def test_verify_repairs(machine: Path, built: StandIn) -> None:
 def test_verify_of_what_is_not_there() -> None:
     code, output = images("verify", "three")
     assert code == 2
-    assert 'there is no environment "three"; there are: chainer, ' in output
+    assert 'there is no environment "three"; there are: alpine, chainer, ' in output
     assert images("verify", "shell") == (0, "shell: not built by traincrew\n")
     assert images("prune", "--all")[0] == 0
     assert images("verify") == (0, "no environment is built\n")

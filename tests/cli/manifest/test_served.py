@@ -33,8 +33,8 @@ def manifest(directory: Path, api_version: str, kind: str, before: str = "") -> 
 @pytest.mark.parametrize(
     ("api_version", "kind", "said"),
     [
-        ("kubeflow.org/v2beta1", "MPIJob", "; kubeflow.org has ChainerJob here"),
-        ("foo.example/v1", "PyTorchJob", ""),
+        ("kubeflow.org/v2beta1", "MPIJob", "; kubeflow.org has ChainerJob, PyTorchJob here"),
+        ("foo.example/v1", "TFJob", ""),
         ("kubeflow.org/v1", "ChainerJob", "; did you mean apiVersion: kubeflow.org/v1alpha1?"),
         ("kubeflow.org/v1alpha1", "ChainrJob", "; did you mean kind: ChainerJob?"),
         ("kubflow.org/v1alpha1", "ChainerJob", "; did you mean apiVersion: kubeflow.org/v1alpha1?"),

@@ -14,7 +14,8 @@ from traincrew.cli.terminal.block import block
 from traincrew.cli.watching import live as live_module
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
-from traincrew.plan.elasticjob.children import Place, labels
+from traincrew.plan.elasticjob.children import labels
+from traincrew.plan.shared.replicas.places import Place
 
 NEVER = 3600.0
 SPEC = {"replicaSpecs": {"Worker": {"replicas": 200, "template": {}}}}

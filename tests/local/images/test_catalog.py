@@ -59,7 +59,12 @@ def name_of(catalog: Catalog, image: str) -> str:
         ("python:3.12-alpine", "python3.12"),
         ("busybox", "host"),
         ("busybox:1.36", "host"),
-        ("alpine:3.20", "host"),
+        ("alpine:3.20", "alpine"),
+        ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "pytorch"),
+        ("docker.io/kubeflowkatib/pytorch-mnist:v1beta1-45c5727", "pytorch-mnist"),
+        ("kubeflow/pytorch-dist-mnist:latest", "pytorch-mnist"),
+        ("kubeflow/pytorch-dist-sendrecv-test:latest", "pytorch-messages"),
+        ("kubeflow/pytorch-elastic-example-echo:latest", "pytorch-elastic"),
         ("debian:bookworm-slim", "host"),
         ("ubuntu:24.04", "host"),
     ],
@@ -104,7 +109,7 @@ def test_own_catalogs_come_first_in_their_order(tmp_path: Path) -> None:
     assert name_of(catalog, "me/x:2") == "wide"
     assert name_of(catalog, "you/x") == "late"
     assert name_of(catalog, "busybox") == "wide"
-    assert name_of(catalog, "alpine") == "host"
+    assert name_of(catalog, "debian") == "host"
 
 
 def test_missing_and_empty_files_define_nothing(tmp_path: Path) -> None:
@@ -317,7 +322,7 @@ WRONG = {
     ),
     "from something unknown": (
         "environments: [{name: x, from: nothing}]\n",
-        'environments[0] ("x").from: there is no environment "nothing"; there are: chainer,',
+        'environments[0] ("x").from: there is no environment "nothing"; there are: alpine,',
     ),
     "from in a circle": (
         "environments: [{name: a, from: b}, {name: b, from: a}]\n",

@@ -15,7 +15,7 @@ from plan.elasticjob.world import elastic, example
 from plan.goldens import assert_golden, owner_of
 from traincrew.api.kinds.elasticjob import types as api
 from traincrew.plan.elasticjob import children
-from traincrew.plan.elasticjob.children import Place
+from traincrew.plan.shared.replicas.places import Place
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner

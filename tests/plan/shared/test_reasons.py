@@ -35,7 +35,7 @@ def test_the_cause_of_every_reason_is_known(kind: Any, cause: Cause) -> None:
         Cause.BACKOFF_LIMIT: "Job x has failed because it has reached the specified backoff limit",
     }
     if alike != {cause}:
-        assert alike == words.keys()
+        assert alike - {Cause.PROGRAM} == words.keys()
 
     assert reasons.cause(reasons.word(cause, "Pod"), words.get(cause, "Job failed.")) is cause
 

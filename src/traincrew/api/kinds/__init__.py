@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from traincrew.api.kind import Kind
 
-__all__ = ["DEFINITIONS", "FOLDERS", "KINDS"]
+__all__ = ["DEFINITIONS", "FOLDERS", "INSTALLED", "KINDS", "OF_OTHERS"]
 
 
 def _definition(folder: str) -> Kind:
@@ -28,3 +28,7 @@ DEFINITIONS = tuple(map(_definition, FOLDERS))
 """The definitions, one per folder."""
 KINDS = tuple(kind for definition in DEFINITIONS for kind in definition.served)
 """All kinds as they are served: a definition once for each of its groups."""
+INSTALLED = tuple(kind for kind in KINDS if not kind.project)
+"""The kinds that are installed on clusters; the embedded cluster has all."""
+OF_OTHERS = tuple(kind for kind in KINDS if kind.project)
+"""The kinds of other projects, which clusters have already if they have them."""

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 READY_SECONDS = 30.0
 _LOOPBACK = "127.0.0.1"
 FIELD_MANAGER = "traincrew"
+_KUBECTL = "kubectl"
+"""The field manager of `kubectl apply --server-side`."""
+_INSTALLED = "traincrew.dev/installed"
+"""Annotation of definitions of other projects' kinds that were installed here."""
 
 
 class Embedded:
@@ -141,22 +145,41 @@ class Embedded:
 
     async def _install(self) -> None:
         from traincrew.api.crd import definition
-        from traincrew.api.kinds import KINDS
+        from traincrew.api.kinds import INSTALLED, OF_OTHERS
         from traincrew.engine.errors import ApiError
         from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
 
         client = self.cluster.client
-        for document in map(definition, KINDS):
-            try:
+        try:
+            for document in map(definition, INSTALLED):
                 await client.apply(
                     CUSTOM_RESOURCE_DEFINITIONS, document, field_manager=FIELD_MANAGER
                 )
-            except ApiError as error:
-                name = document["metadata"]["name"]
-                raise CommandFailed(f"cannot install {name}: {error.message}") from error
+            for document in map(definition, OF_OTHERS):
+                await self._install_of_others(document)
+        except ApiError as error:
+            name = document["metadata"]["name"]
+            raise CommandFailed(f"cannot install {name}: {error.message}") from error
+
+    async def _install_of_others(self, document: dict[str, Any]) -> None:
+        """Install the definition of another project's kind, unless the user has installed theirs.
+
+        It is applied in the name of the user's kubectl. So `kubectl apply --server-side` replaces
+        all of it with theirs, without a conflict, and drops the annotation.
+        """
+        from traincrew.engine.errors import NotFoundError
+        from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+        client, metadata = self.cluster.client, document["metadata"]
+        with contextlib.suppress(NotFoundError):
+            if not _is_ours(await client.get(CUSTOM_RESOURCE_DEFINITIONS, metadata["name"])):
+                return
+        marked = {**document, "metadata": {**metadata, "annotations": {_INSTALLED: "true"}}}
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, marked, field_manager=_KUBECTL)
 
     async def _start_operator(self) -> None:
         from traincrew.operator.app import run_operator
+        from traincrew.operator.kinds import OF_OTHERS
         from traincrew.operator.options import OperatorOptions
 
         ready = asyncio.Event()
@@ -164,6 +187,8 @@ class Embedded:
         # There is no other operator in this cluster: leader election would only take time.
         options = OperatorOptions(
             leader_elect=False,
+            # Nor is there an operator of another project, unless the user installs one.
+            kinds=OF_OTHERS,
             accelerators=self._accelerators,
             progress=self._progress() if self._options.progress else None,
         )
@@ -244,6 +269,17 @@ class Embedded:
                 await self._operator
         if hasattr(self, "cluster"):
             await self.cluster.stop(keep_pods=keep_pods)
+
+
+def _is_ours(definition: dict[str, Any]) -> bool:
+    """Return whether a definition of another project's kind is as it was installed here."""
+    metadata = definition["metadata"]
+    managers = {
+        (entry.get("manager"), entry.get("operation"))
+        for entry in metadata.get("managedFields") or ()
+        if not entry.get("subresource")
+    }
+    return _INSTALLED in (metadata.get("annotations") or {}) and managers == {(_KUBECTL, "Apply")}
 
 
 def _free_port(wanted: int) -> int:

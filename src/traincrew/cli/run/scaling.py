@@ -68,7 +68,8 @@ def require_scalable(jobs: Sequence[Document], scalings: Sequence[Scaling]) -> N
         return
     from traincrew.operator.kinds import SCALABLE
 
-    kinds = " or ".join(resource.kind for resource in SCALABLE)
+    *first, last = (resource.kind for resource in SCALABLE)
+    kinds = f"{', '.join(first)} or {last}" if first else last
     if len(jobs) != 1:
         raise BadInput(f"--scale: there are {len(jobs)} jobs in the manifest; it takes one {kinds}")
     if (jobs[0].api_version, jobs[0].kind) not in {(r.api_version, r.kind) for r in SCALABLE}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.kinds import DEFINITIONS, KINDS
+from traincrew.api.kinds import DEFINITIONS, INSTALLED
 from traincrew.operator.manifests import crds, flowcontrol, rbac, workload
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.checks import CHECKS
@@ -54,8 +54,11 @@ def files() -> dict[str, str]:
     }
 
 
+_OURS = tuple(each for each in DEFINITIONS if not each.project)
+
+
 def _chart() -> Document:
-    kinds = _and(kind.kind for kind in DEFINITIONS)
+    kinds = _and(kind.kind for kind in _OURS)
     return {
         "apiVersion": "v2",
         "name": NAME,
@@ -96,15 +99,15 @@ _HELPERS = """\
 
 def _notes() -> str:
     """Return the notes that Helm prints after an installation."""
-    names = [f"{kind.plural}.{kind.group}" for kind in KINDS]
+    names = [f"{kind.plural}.{kind.group}" for kind in INSTALLED]
     # Kinds of the same plural can only be told apart with their groups.
     plurals = [
         name if each.older_groups else each.plural
-        for each in DEFINITIONS
+        for each in _OURS
         for name in (f"{kind.plural}.{kind.group}" for kind in each.served)
     ]
     return (
-        _NOTES.replace("@KINDS@", _and(f"{kind.kind}s" for kind in DEFINITIONS))
+        _NOTES.replace("@KINDS@", _and(f"{kind.kind}s" for kind in _OURS))
         .replace("@PLURALS@", ",".join(plurals))
         .replace("@DEFINITIONS@", " ".join(names))
     )
@@ -118,7 +121,7 @@ def _and(words: Iterable[str]) -> str:
 
 def _readme() -> str:
     """Return what ``helm show readme`` prints."""
-    return _README.replace("@KINDS@", _and(f"{kind.kind}s" for kind in DEFINITIONS))
+    return _README.replace("@KINDS@", _and(f"{kind.kind}s" for kind in _OURS))
 
 
 _README = """\

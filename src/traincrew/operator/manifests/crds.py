@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.crd import definition
-from traincrew.api.kinds import KINDS
+from traincrew.api.kinds import INSTALLED
 from traincrew.operator.manifests.yamltext import dump_all
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ TEMPLATE = f"""\
 
 
 def documents() -> list[Document]:
-    """Return the definitions of all kinds."""
-    return [definition(kind) for kind in KINDS]
+    """Return the definitions of the kinds that are installed."""
+    return [definition(kind) for kind in INSTALLED]
 
 
 def text() -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from traincrew.api.kinds import KINDS
+from traincrew.api.kinds import INSTALLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Document = dict[str, Any]
 
-_CONTROLLERS = "|".join(sorted({kind.kind.lower() for kind in KINDS}))
+_CONTROLLERS = "|".join(sorted({kind.kind.lower() for kind in INSTALLED}))
 _OURS = f'{{controller=~"{_CONTROLLERS}"}}'
 _QUEUES = f'{{name=~"{_CONTROLLERS}"}}'
 _INSTANCES = "group by (instance) (traincrew_watch_relists_total)"

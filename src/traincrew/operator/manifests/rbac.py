@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.operator.kinds import RESOURCES, SCALE_SERVED
+from traincrew.operator.kinds import INSTALLED, INSTALLED_RESOURCES, SCALE_SERVED
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
 from traincrew.operator.queues import CLASSES, FLAVORS, POD_CLASSES, WORKLOADS
-from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared.kind import PODS
 from traincrew.plan.shared.schedulers import ENGINES, PLURAL
 
@@ -37,7 +36,7 @@ def operator_rules() -> list[Document]:
     return [
         *(
             rule
-            for kind, resource in zip(KINDS, RESOURCES, strict=True)
+            for kind, resource in zip(INSTALLED, INSTALLED_RESOURCES, strict=True)
             for rule in _kind_rules(resource, writes_spec=kind.writes_spec)
         ),
         *_child_rules(),
@@ -54,8 +53,8 @@ def operator_rules() -> list[Document]:
 
 def _child_rules() -> list[Document]:
     """Return the rules for children: one for each API group and set of verbs."""
-    deleted = {child for kind in KINDS for child in kind.deletes}
-    children = dict.fromkeys(child for kind in KINDS for child in kind.children)
+    deleted = {child for kind in INSTALLED for child in kind.deletes}
+    children = dict.fromkeys(child for kind in INSTALLED for child in kind.children)
     rules: dict[tuple[str, str], list[str]] = {}
     for child in children:
         if child != PODS:
@@ -89,7 +88,7 @@ def queue_rules() -> list[Document]:
 def _granted_rules() -> list[Document]:
     """Return the rules that the operator grants to the pods of jobs, and must hold for that."""
     verbs: dict[tuple[str, str], list[str]] = {}
-    for kind in KINDS:
+    for kind in INSTALLED:
         for granted in kind.grants:
             verbs.setdefault((granted.group, granted.resource), []).extend(granted.verbs)
     return [
@@ -236,7 +235,7 @@ def user_roles() -> dict[tuple[str, str], When]:
         ("viewer", ("view",), "get list watch"),
     )
     groups: dict[str, list[Resource]] = {}
-    for resource in RESOURCES:
+    for resource in INSTALLED_RESOURCES:
         groups.setdefault(resource.kind.lower(), []).append(resource)
     return {
         (kind, who): _user_role(kind, who, into, _user_rules(resources, who, verbs))

@@ -9,7 +9,7 @@ dashboards rely on. For a job J with a replica type T (``Worker``), and i from 0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.elasticjob.types import (
     CONTAINER,
@@ -19,6 +19,7 @@ from traincrew.api.kinds.elasticjob.types import (
     main_container,
 )
 from traincrew.plan.shared import reporting
+from traincrew.plan.shared.replicas.places import Place
 from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
@@ -41,23 +42,6 @@ UNSHARED_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 previous round (PyTorch issue 135712). The old etcd rendezvous does not share its store."""
 
 Document = dict[str, Any]
-
-
-class Place(NamedTuple):
-    """The replica type and index of one pod of a job."""
-
-    type: str
-    """As the user wrote it."""
-    number: int
-
-    @property
-    def key(self) -> str:
-        """The name of the place, unique within the job."""
-        return f"{self.type.lower()}-{self.number}"
-
-    def name(self, job: str) -> str:
-        """Return the name of the pod and of its Service."""
-        return f"{job}-{self.key}"
 
 
 RENDEZVOUS_HOST = Place(WORKER, 0)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
-from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
-from traincrew.plan.shared import podrecords, programs, runpolicy
-from traincrew.plan.shared.pods import was_disrupted
+from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, places, restart_policy
+from traincrew.plan.shared import podrecords, programs
+from traincrew.plan.shared.replicas.states import (
+    TO_RECREATE,
+    State,
+    ended_at,
+    exit_code,
+    has_succeeded,
+    is_being_restarted,
+    is_disrupted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,41 +26,16 @@ if TYPE_CHECKING:
 
     from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.replicas.places import Place
     from traincrew.plan.shared.views import ChildView, ObservedPod
 
+NAMED = (CONTAINER,)
 RETRYABLE = frozenset({130, 137, 138, 143})
 """Exit codes after which a pod is recreated: SIGINT, SIGKILL, SIGUSR1, SIGTERM."""
 HOST_FAILURE_DETECTION = timedelta(seconds=60)
 """A lost node is detected after 40 s; until then its pods seem to run."""
 AFTER_SCALE_IN = timedelta(seconds=60)
 """How long a failure may be a consequence of a scale-in."""
-
-
-class State(Enum):
-    """The state of the pod in a place."""
-
-    WAITING = auto()
-    """There is no pod, or it does not run yet."""
-    RUNNING = auto()
-    TERMINATING = auto()
-    """It is being deleted."""
-    SUCCEEDED = auto()
-    RETRYABLE = auto()
-    """It failed, and is to be recreated."""
-    DISRUPTED = auto()
-    """The same, but through no fault of its own, so the failure is not counted."""
-    STALLED = auto()
-    """It is to be recreated because the job made no progress, which is stored and counted."""
-    UNDECIDED = auto()
-    """It failed; it is too early to decide whether that was its own fault."""
-    FAILED = auto()
-    """It failed for good."""
-
-
-TO_RECREATE = frozenset({State.RETRYABLE, State.DISRUPTED, State.STALLED})
-FAILURES = frozenset({State.RETRYABLE, State.DISRUPTED, State.FAILED})
-"""A pod in one of these states ended by itself or was disrupted, and that is recorded."""
-ENDED = frozenset({State.SUCCEEDED, State.FAILED})
 
 
 class ObservedJob:
@@ -122,7 +104,7 @@ class ObservedJob:
         if state is not State.RUNNING or self.is_late(place):
             return False
         pod = self.pod(place)
-        return pod is not None and not _is_being_restarted(pod)
+        return pod is not None and not is_being_restarted(pod, NAMED)
 
     def is_late(self, place: Place) -> bool:
         """Return whether the launcher of a worker started after another one had succeeded."""
@@ -134,7 +116,7 @@ class ObservedJob:
     def _first_success(self) -> str | None:
         """When the first worker succeeded; None if none has, or it is not known."""
         done = [place for place, state in self.workers().items() if state is State.SUCCEEDED]
-        ends = [ended_at(pod) for place in done if (pod := self.pod(place)) is not None]
+        ends = [ended_at(pod, NAMED) for place in done if (pod := self.pod(place)) is not None]
         # Kubernetes writes times in one format, in which later texts are greater.
         return format_time(min(found)) if (found := [end for end in ends if end]) else None
 
@@ -173,7 +155,7 @@ class ObservedJob:
             return True
         if state is State.RUNNING:
             pod = self.pod(place)
-            return pod is not None and _is_being_restarted(pod)
+            return pod is not None and is_being_restarted(pod, NAMED)
         return (
             state in {State.WAITING, State.TERMINATING} and record is not None and record.was_ready
         )
@@ -188,7 +170,7 @@ class ObservedJob:
         stalled = podrecords.is_stalled(self.records, place.key, pod)
         if leaving and (stalled or podrecords.is_released(self.records, place.key, pod)):
             return State.TERMINATING  # a program that was asked to end has not completed its work
-        if _has_succeeded(pod):
+        if has_succeeded(pod, NAMED):
             return State.SUCCEEDED
         if leaving:
             return State.TERMINATING
@@ -205,12 +187,12 @@ class ObservedJob:
         policy = restart_policy(self._spec.replica_specs[place.type])
         if policy == "Never":
             return State.FAILED
-        if _is_disrupted(pod):
+        if is_disrupted(pod, NAMED):
             return State.DISRUPTED
         if policy != "ExitCode":
             # The kubelet would have restarted its containers, so the pod ended for another reason.
             return State.DISRUPTED if pod.status.reason != "DeadlineExceeded" else State.FAILED
-        if exit_code(pod) in RETRYABLE:
+        if exit_code(pod, NAMED) in RETRYABLE:
             return State.RETRYABLE
         if place.type == WORKER and self._follows_scale_in(pod):
             return State.DISRUPTED
@@ -224,7 +206,7 @@ class ObservedJob:
         A launcher that loses its peers during a rendezvous exits with an error and closes the
         rendezvous; the other launchers then exit with the same code as when the program fails.
         """
-        if self._scaled_in is None or (ended := ended_at(pod)) is None:
+        if self._scaled_in is None or (ended := ended_at(pod, NAMED)) is None:
             return False
         return self._scaled_in <= ended <= self._scaled_in + AFTER_SCALE_IN
 
@@ -249,84 +231,17 @@ class ObservedJob:
 
     def seconds_until_decided(self, pod: ObservedPod) -> float | None:
         """Return the seconds until a failure can be decided; None if its time is not known."""
-        if (ended := ended_at(pod)) is None:
+        if (ended := ended_at(pod, NAMED)) is None:
             return None
         return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
 
 
-def exit_code(pod: ObservedPod) -> int | None:
-    """Return the exit code of a pod's launcher; None if it has not ended, or never ran."""
-    status = programs.program(pod, (CONTAINER,))
-    ended = status.state.terminated if status is not None else None
-    return ended.exit_code if ended is not None else None
-
-
 def _started_at(pod: ObservedPod) -> str | None:
     """Return when the newest run of a pod's launcher started; None if it is not known."""
-    status = programs.program(pod, (CONTAINER,))
+    status = programs.program(pod, NAMED)
     if status is None:
         return None
     if status.state.running is not None:
         return status.state.running.started_at
     ended = status.state.terminated or status.last_state.terminated
     return ended.started_at if ended is not None else None
-
-
-def ended_at(pod: ObservedPod) -> datetime | None:
-    """Return when the launcher of a pod terminated; None if it is not known.
-
-    If it never ran, it is when the last of the other containers did.
-    """
-    own = programs.program(pod, (CONTAINER,))
-    among = [own] if own is not None and own.state.terminated is not None else None
-    times = [
-        parse_time(status.state.terminated.finished_at)
-        for status in among or programs.that_can_fail(pod, (CONTAINER,))
-        if status.state.terminated is not None and status.state.terminated.finished_at
-    ]
-    return max(times, default=None)
-
-
-def restart_delay(pod: ObservedPod, record: PodRecord, state: State) -> timedelta:
-    """Return how long after its end a pod is recreated, as far as its own failures decide that.
-
-    Args:
-        pod: The pod.
-        record: Its record, with its own failure.
-        state: Its state; only a failure that is counted makes it wait.
-    """
-    if state is not State.RETRYABLE:
-        return timedelta(0)
-    ended = ended_at(pod)
-    created = parse_time(pod.metadata.creation_timestamp)
-    return runpolicy.backoff(record.failures - 1, ended - created if ended else timedelta(0))
-
-
-def _is_disrupted(pod: ObservedPod) -> bool:
-    """Whether the pod was ended by something other than its own containers."""
-    return was_disrupted(pod) or not (pod.status.reason or _has_failed(pod))
-
-
-def _has_failed(pod: ObservedPod) -> bool:
-    """Whether a container of the pod is known to have failed."""
-    return any(
-        status.state.terminated is not None and status.state.terminated.exit_code != 0
-        for status in programs.that_can_fail(pod, (CONTAINER,))
-    )
-
-
-def _has_succeeded(pod: ObservedPod) -> bool:
-    """Whether the launcher ended well by itself, however what runs beside it did."""
-    if pod.status.phase == "Succeeded":
-        return True
-    by_itself = not (was_disrupted(pod) or pod.status.reason)
-    return pod.status.phase == "Failed" and by_itself and exit_code(pod) == 0
-
-
-def _is_being_restarted(pod: ObservedPod) -> bool:
-    status = programs.program(pod, (CONTAINER,))
-    return (
-        status is not None
-        and status.state.waiting is not None
-        and status.last_state.terminated is not None
-    )

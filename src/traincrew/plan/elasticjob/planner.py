@@ -29,17 +29,10 @@ from traincrew.api.reasons import Cause
 from traincrew.plan.elasticjob import children, events, scaling, stalling
 from traincrew.plan.elasticjob.children import LABEL_INDEX, LABEL_TYPE
 from traincrew.plan.elasticjob.fit import FITTED
-from traincrew.plan.elasticjob.observed import (
-    ENDED,
-    TO_RECREATE,
-    ObservedJob,
-    State,
-    ended_at,
-    restart_delay,
-)
+from traincrew.plan.elasticjob.observed import ObservedJob
 from traincrew.plan.elasticjob.progress import progress
 from traincrew.plan.elasticjob.scaling import Scaling
-from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
+from traincrew.plan.elasticjob.status import ElasticJobStatus, status_with_counts
 from traincrew.plan.shared import failing, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.gangs.job import GangSize
@@ -48,6 +41,8 @@ from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Pla
 from traincrew.plan.shared.planner import JobPlanner
 from traincrew.plan.shared.queueing import podsets
 from traincrew.plan.shared.queueing.podsets import PodSet
+from traincrew.plan.shared.replicas import counts
+from traincrew.plan.shared.replicas.states import ENDED, TO_RECREATE, State, seconds_to_recreate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,17 +50,11 @@ if TYPE_CHECKING:
 
     from traincrew.api.meta import Problem
     from traincrew.api.runpolicy import CommonPolicy
-    from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.replicas.places import Place
     from traincrew.plan.shared.views import ObservedPod
 
 NAMED = DEFINITION.containers
-MIN_RECREATE_AGE = timedelta(seconds=10)
-"""Minimum age of a failed pod before it is recreated, so that a program that fails at once does not
-keep the whole cluster busy. A pod that ran for longer is recreated at once."""
-
-
 MAX_COMING = 8
 """Maximum number of workers about which the API is asked before their host has a node. They differ
 in their names only."""
@@ -168,7 +157,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         return not self.policy(spec).suspend and bool(self._released_and_present())
 
     def document(self, status: ElasticJobStatus) -> dict[str, Any]:
-        return document(status, self.observed.job.status, self.now)
+        return counts.document(status, self.observed.job.status, self.now)
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
         if not self.stored.finished:
@@ -385,18 +374,11 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 continue
             if state not in TO_RECREATE or record is None:
                 continue
-            if (wait := self._seconds_to_recreate(pod_there, record, state)) > 0:
+            if (wait := seconds_to_recreate(pod_there, record, state, NAMED, self.now)) > 0:
                 waits.append(wait)
             elif record.failed and podrecords.is_of(record, pod_there):
                 plan.delete_pods([pod_there])
         return waits
-
-    def _seconds_to_recreate(self, pod: ObservedPod, record: PodRecord, state: State) -> float:
-        """Return the seconds until a pod that has ended may be deleted, and so created again."""
-        created = parse_time(pod.metadata.creation_timestamp)
-        ended = min(ended_at(pod) or self.now, self.now)
-        due = max(created + MIN_RECREATE_AGE, ended + restart_delay(pod, record, state))
-        return max(0.0, (due - self.now).total_seconds())
 
     def _delete_released(self, plan: Plan, pod: ObservedPod) -> None:
         """Delete a pod that is not desired, once it is stored as released."""

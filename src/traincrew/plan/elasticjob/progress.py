@@ -10,18 +10,19 @@ from traincrew.api.kinds.elasticjob.types import WORKER
 from traincrew.api.meta import format_time
 from traincrew.plan.elasticjob import events
 from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
-from traincrew.plan.elasticjob.observed import ObservedJob, State, restart_delay
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Flag, Progress
+from traincrew.plan.shared.replicas.states import State, restart_delay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from traincrew.plan.elasticjob.children import Place
+    from traincrew.plan.elasticjob.observed import ObservedJob
     from traincrew.plan.elasticjob.status import ElasticJobStatus
     from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.replicas.places import Place
 
 
 def progress(
@@ -106,5 +107,7 @@ def _delayed(
         pod, record = current.pod(place), records.get(place.key)
         if pod is None or record is None or not record.failed:
             continue
-        if words := runpolicy.backoff_words(restart_delay(pod, record, current.states[place])):
+        if words := runpolicy.backoff_words(
+            restart_delay(pod, record, current.states[place], DEFINITION.containers)
+        ):
             yield f"{pod.metadata.name} is restarted{words}."

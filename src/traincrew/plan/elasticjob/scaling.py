@@ -18,11 +18,12 @@ from msgspec import Struct
 
 from traincrew.api.kinds.elasticjob.types import CONTAINER, MAX_REPLICAS, WORKER
 from traincrew.api.meta import format_time, parse_time
-from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place
+from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST
 from traincrew.plan.elasticjob.fit import ALL_WANTED, GIVEN_UP, Fit
-from traincrew.plan.elasticjob.observed import State
 from traincrew.plan.shared import indexes, podrecords, pods
 from traincrew.plan.shared.model import Event
+from traincrew.plan.shared.replicas.places import Place
+from traincrew.plan.shared.replicas.states import State
 
 if TYPE_CHECKING:
     from datetime import datetime

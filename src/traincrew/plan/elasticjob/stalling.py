@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.plan.elasticjob.children import restart_policy
-from traincrew.plan.elasticjob.observed import State
 from traincrew.plan.shared import podrecords, pods, runpolicy
+from traincrew.plan.shared.replicas.states import State
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec

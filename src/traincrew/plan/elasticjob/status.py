@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -10,15 +10,15 @@ from traincrew.api.kinds.elasticjob.types import WORKER
 from traincrew.api.meta import format_time
 from traincrew.plan.elasticjob.children import LABEL_TYPE, selector
 from traincrew.plan.elasticjob.fit import FITTED, Fit
-from traincrew.plan.elasticjob.observed import FAILURES, ObservedJob, State
-from traincrew.plan.shared import lifecycle, podrecords
-from traincrew.plan.shared.lifecycle import ReplicaStatus, Status
+from traincrew.plan.shared import podrecords
+from traincrew.plan.shared.lifecycle import Status
+from traincrew.plan.shared.replicas import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec
+    from traincrew.plan.elasticjob.observed import ObservedJob
     from traincrew.plan.shared.podrecords import PodRecord
     from traincrew.plan.shared.views import ObservedPod
 
@@ -62,10 +62,13 @@ def status_with_counts(
     unwanted = records.keys() - kept
     scaled_in = wanted and spec is not None and _is_scaled_in(records, unwanted, places)
     records = podrecords.release(records, unwanted)
-    failures = _record_failures(current, records) if wanted else 0
+    failures = counts.record_failures(current, records) if wanted else 0
 
     types = spec.replica_specs if spec is not None else stored.replica_statuses
-    statuses = {name: _numbers(name, job, current, stored, new) for name in sorted(types)}
+    statuses = {
+        name: counts.numbers(name, _members(current, name), stored, new, selector(job, name))
+        for name in sorted(types)
+    }
     ready = statuses[WORKER].ready if WORKER in statuses else 0
     total = int(stored.workers_ready.rpartition("/")[2] or 0)
     if spec is not None:
@@ -98,61 +101,6 @@ def _is_scaled_in(
     )
 
 
-def _record_failures(current: ObservedJob, records: dict[str, PodRecord]) -> int:
-    """Record the failures that have not been counted yet; return how many.
-
-    The pods are kept until that is stored, because only they show it. Pods that failed for good are
-    recorded as well, so that their exit code is reported once.
-    """
-    found = 0
-    for place, state in current.states.items():
-        record = records.get(place.key)
-        if state in FAILURES and record is not None and not record.failed:
-            pod = current.pod(place)
-            assert pod is not None
-            if podrecords.is_of(record, pod):
-                counts = state is State.RETRYABLE
-                found += counts
-                records[place.key] = msgspec.structs.replace(
-                    record, failed=True, failures=record.failures + counts
-                )
-    return found
-
-
-def _numbers(
-    name: str, job: str, current: ObservedJob, stored: Status, new: Mapping[str, int]
-) -> ReplicaStatus:
+def _members(current: ObservedJob, name: str) -> list[ObservedPod]:
     lower = name.lower()
-    members = [pod for pod in current.pods.values() if pod.metadata.labels.get(LABEL_TYPE) == lower]
-    before = stored.replica_statuses.get(name, ReplicaStatus())
-    succeeded, failed = _in_phase("Succeeded", members), _in_phase("Failed", members)
-    if stored.finished:  # pods that are cleaned up keep counting
-        succeeded = max(succeeded, before.succeeded or 0)
-        failed = max(failed, before.failed or 0)
-    return ReplicaStatus(
-        active=_in_phase("Running", members),
-        ready=sum(pod.ready for pod in members),
-        succeeded=succeeded,
-        failed=failed,
-        restarts=before.restarts
-        + sum(count for key, count in new.items() if key.rpartition("-")[0] == lower),
-        selector=",".join(f"{key}={value}" for key, value in selector(job, name).items()),
-    )
-
-
-def _in_phase(phase: str, pods: Iterable[ObservedPod]) -> int:
-    return sum(pod.status.phase == phase for pod in pods)
-
-
-def document(status: Status, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the status as plain data, with ``lastUpdateTime`` in its conditions."""
-    plain = {"restarts": 0, **lifecycle.document(status)}
-    stored = {condition["type"]: condition for condition in before.get("conditions", [])}
-    for condition in plain.get("conditions", []):
-        old = stored.get(condition["type"], {})
-        same = all(
-            old.get(name, "") == condition.get(name, "") for name in ("status", "reason", "message")
-        )
-        updated = old.get("lastUpdateTime") if same else None
-        condition["lastUpdateTime"] = updated or format_time(now)
-    return plain
+    return [pod for pod in current.pods.values() if pod.metadata.labels.get(LABEL_TYPE) == lower]

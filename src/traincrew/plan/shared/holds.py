@@ -61,12 +61,24 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         """Path of the run policy, for messages."""
         return "spec" if issubclass(self.definition.spec, CommonPolicy) else "spec.runPolicy"
 
+    @property
+    def _manager(self) -> str:
+        return self.definition.manager.of(self.observed.job.spec)
+
     # -- queues -------------------------------------------------------------------------------
 
     @cached_property
     def queue(self) -> JobQueue:
-        """The queue of the job, if it asks for one."""
-        return job_queue(self.observed, self.owner, self.stored.queue, self.now)
+        """The queue of the job, if it asks for one of this operator.
+
+        Kueue itself queues jobs of other projects' kinds: it creates their Workloads, and suspends
+        them (`pkg/controller/jobs/kubeflow` of Kueue).
+        """
+        owner = self.owner
+        if self.definition.project:
+            owner = msgspec.structs.replace(owner, labels={})
+        here = self.definition.manager.is_here(self.observed.job.spec)
+        return job_queue(self.observed, owner, self.stored.queue, self.now, here=here)
 
     def queue_question(self, spec: Spec, found: list[Problem]) -> Question | None:
         """Return what must be known of the queue of the job; None if it has none."""
@@ -147,7 +159,7 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
         are not compiled into Kueue. The status is MultiKueue's.
         """
         plan = Plan(status=self.observed.job.status)
-        if not self.queue.is_asked_for or self.observed.job.spec.get("managedBy") != MULTI_KUEUE:
+        if not self.queue.is_asked_for or self._manager != MULTI_KUEUE:
             return plan
         if self.metadata.deletion_timestamp is not None:
             return self.plan_deleted()

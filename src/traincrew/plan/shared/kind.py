@@ -54,6 +54,9 @@ ROLE_BINDINGS = Child(RBAC, "v1", "rolebindings", "RoleBinding", RoleBindingView
 STATEFUL_SETS = Child("apps", "v1", "statefulsets", "StatefulSet", StatefulSetView)
 JOBS = Child("batch", "v1", "jobs", "Job", BatchJobView)
 POD_DISRUPTION_BUDGETS = Child("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+HORIZONTAL_POD_AUTOSCALERS = Child(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
 NETWORK_POLICIES = Child(NETWORKING, "v1", "networkpolicies", "NetworkPolicy")
 
 

@@ -25,7 +25,6 @@ from datetime import timedelta
 import msgspec
 
 from traincrew.api import placeholders
-from traincrew.api.kind import is_managed_here
 from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, default_policy
@@ -61,7 +60,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
 
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
-        if not is_managed_here(self.observed.job.spec):
+        if not self.definition.manager.is_here(self.observed.job.spec):
             return self.plan_elsewhere()
         if self.metadata.deletion_timestamp is not None:
             return self.plan_deleted()

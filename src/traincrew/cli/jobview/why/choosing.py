@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
-from traincrew.api.kind import MULTI_KUEUE, is_managed_here
+from traincrew.api.kind import MULTI_KUEUE
 from traincrew.api.reasons import Cause
 from traincrew.cli.display.text import duration
 from traincrew.cli.jobview.pods import explaining, known, place_of
@@ -52,7 +52,7 @@ def explain(facts: Facts) -> Explanation:
         found = _failed(facts, failed)
     elif (succeeded := status.true("Succeeded")) is not None:
         found = _succeeded(facts, succeeded)
-    elif not is_managed_here(facts.job.spec):
+    elif not facts.kind.definition.manager.is_here(facts.job.spec):
         found = _elsewhere(facts)
     elif not status.conditions and not status.phase:
         found = _unseen(facts)
@@ -81,8 +81,9 @@ def _deleted(facts: Facts) -> Explanation:
 
 def _elsewhere(facts: Facts) -> Explanation:
     """Explain a job that another manager runs; nothing here says whether it has pods."""
-    manager, status = facts.job.spec["managedBy"], facts.job.status
-    text = f"{facts.title} is run by {brief(str(manager))}, as spec.managedBy says"
+    field, status = facts.kind.definition.manager, facts.job.status
+    manager = field.of(facts.job.spec)
+    text = f"{facts.title} is run by {brief(manager)}, as {field.field} says"
     fix = "look at what that manager says of it"
     if manager == MULTI_KUEUE:
         text = f"{text}: on another cluster"
@@ -94,7 +95,7 @@ def _elsewhere(facts: Facts) -> Explanation:
     return Explanation(
         cause="managed-elsewhere",
         text=f"{text}. {said}" if said else f"{text}; its status is empty.",
-        evidence=(f"spec.managedBy: {brief(str(manager))}",),
+        evidence=(f"{field.field}: {brief(manager)}",),
         fix=fix,
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kind import is_managed_here
 from traincrew.api.reasons import QUEUE_PENDING
 from traincrew.plan.shared.model import FINGERPRINT, QueueQuery
 from traincrew.plan.shared.queueing import kueue, messages, podsets, workloads
@@ -30,10 +29,15 @@ if TYPE_CHECKING:
 
 
 def job_queue(
-    observed: Observed, owner: Owner, stored: QueueStatus | None, now: datetime
+    observed: Observed,
+    owner: Owner,
+    stored: QueueStatus | None,
+    now: datetime,
+    *,
+    here: bool = True,
 ) -> JobQueue:
-    """Return the queue of a job."""
-    if not is_managed_here(observed.job.spec):
+    """Return the queue of a job, which runs here or is sent elsewhere."""
+    if not here:
         return SentJobQueue(observed, owner, stored, now)
     if workloads.prebuilt_name(observed.job.metadata):
         return CopiedJobQueue(observed, owner, stored, now)

@@ -1,0 +1,1 @@
+"""PyTorchJob: the API."""
