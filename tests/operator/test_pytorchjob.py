@@ -188,6 +188,15 @@ async def test_jobs_are_left_alone_while_their_definition_drops_the_status(
 
     job = await served.client.get(PYTORCH_JOBS, "digits", "default")
     assert (job.get("status"), await pods(served)) == (None, [])
+
+    async def said() -> bool:
+        found = {(each[1], each[2].partition(",")[0]) for each in await served.events_of("digits")}
+        return (
+            "NotServed",
+            f"the CustomResourceDefinition {name} is that of training-operator",
+        ) in found
+
+    await served.until(said)
     changed["spec"] = ours["spec"]
     await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
     await run(served, 3)

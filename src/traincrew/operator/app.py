@@ -103,7 +103,7 @@ async def run_operator(
         for kind in kinds:
             owner = None
             if kind.project is not None:
-                owner = Ownership(manager, kind, kind.project)
+                owner = Ownership(manager, kind, kind.project, events)
             reconciler = Reconciler(
                 client,
                 manager,

@@ -81,14 +81,19 @@ class JobWriter:
 
     def reference(self, job: CustomObject) -> dict[str, Any]:
         """Return a reference to a job, for its events."""
-        return {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "namespace": job.metadata.namespace,
-            "name": job.metadata.name,
-            "uid": job.metadata.uid,
-            "resourceVersion": job.metadata.resource_version,
-        }
+        return reference_of(self._resource, job)
+
+
+def reference_of(resource: Resource, job: CustomObject) -> dict[str, Any]:
+    """Return a reference to a job, for its events."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": job.metadata.namespace,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "resourceVersion": job.metadata.resource_version,
+    }
 
 
 def request_of(job: CustomObject) -> Request:

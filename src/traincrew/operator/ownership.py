@@ -15,6 +15,7 @@ from traincrew.api.meta import ObjectMeta
 from traincrew.engine.controller import Request
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from traincrew.operator.jobs import reference_of
 from traincrew.plan.shared.model import Plan
 
 if TYPE_CHECKING:
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
     from traincrew.api.kind import Project
     from traincrew.engine.cache import Informer
     from traincrew.engine.controller import Manager
+    from traincrew.engine.events import EventRecorder
     from traincrew.engine.objects import AnyObject
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.reconciler import Reconciler
     from traincrew.plan.shared.model import Decision, Observed
+
+
+NOT_SERVED = "NotServed"
+"""Reason of the event of a job that nobody serves."""
 
 
 class _Status(Struct):
@@ -76,10 +82,14 @@ class Ownership:
         manager: Runs the watches; nothing is reconciled before their first answers.
         kind: The kind.
         project: The project whose kind it is.
+        events: Records why nobody serves a job.
     """
 
-    def __init__(self, manager: Manager, kind: OperatedKind, project: Project) -> None:
+    def __init__(
+        self, manager: Manager, kind: OperatedKind, project: Project, events: EventRecorder
+    ) -> None:
         self._kind, self._project = kind, project
+        self._events = events.reporter(kind.component)
         self._name = f"{kind.resource.plural}.{kind.resource.group}"
         self._deployments: Informer[Any] = manager.informer(
             DEPLOYMENTS, label_selector=project.deployments, metadata_only=True
@@ -135,7 +145,11 @@ class Ownership:
         kind = self._kind
 
         def plan(observed: Observed, now: datetime) -> Decision:
-            if self.why_not:
+            if why := self.why_not:
+                # A job that its own operator serves has the events of that one.
+                if not self._running:
+                    job = reference_of(kind.resource, observed.job)
+                    self._events.event(job, "Warning", NOT_SERVED, why)
                 return Plan(status=observed.job.status)
             return kind.plan(observed, now)
 
