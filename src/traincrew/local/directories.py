@@ -11,8 +11,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from traincrew.local.subordinate import remove_mapped
-
 __all__ = [
     "check_trusted",
     "default_cache",
@@ -212,6 +210,9 @@ def remove_tree(path: Path) -> None:
     try:
         shutil.rmtree(path)
     except PermissionError:
+        # Imported where it is needed, which is nearly never.
+        from traincrew.local.subordinate import remove_mapped
+
         remove_mapped([path])
 
 
