@@ -265,6 +265,18 @@ def test_commands_and_users_after_a_restart(builder: Builder, cluster: Cluster) 
     cluster.kubectl("delete", "pod", "stays", "--wait", "--timeout=60s")
 
 
+def test_an_image_is_removed_with_files_of_all_its_users(
+    builder: Builder, cluster: Cluster
+) -> None:
+    archive = builder.build("several", DOCKERFILES["several"], "gzip")
+    cluster.user.has(archive)
+    cluster.lines("before", "several", command=["true"])
+    trees = [*cluster.user.home.rglob("container-images/layers/owned-*/sha256-*")]
+    assert bool(trees) == cluster.user.is_mapped
+    cluster.user.removes(archive, "example.com/foreign/several:1")
+    assert not any(each.exists() for each in trees)
+
+
 def test_a_volume(builder: Builder, cluster: Cluster) -> None:
     """As in containerd it begins with the image's content; nothing of it stays."""
     cluster.user.has(builder.build("volume", DOCKERFILES["volume"], "gzip"))

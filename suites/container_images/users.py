@@ -35,6 +35,7 @@ class User:
     def __init__(self, home: Path, uid: int = 0) -> None:
         self.home = home
         self.is_root, self.is_nobody = uid == 0, uid == NOBODY
+        self.is_mapped = not self.is_root and not self.is_nobody
         python = usable_python() if uid else sys.executable
         if python is None:
             pytest.skip("no interpreter of this version that another user may run")
@@ -74,6 +75,11 @@ class User:
         if archive not in self._imported:
             self.traincrew("images", "import", "-", stdin=archive)
             self._imported.add(archive)
+
+    def removes(self, archive: Path, name: str) -> None:
+        """Remove the image of an archive again."""
+        self.traincrew("images", "remove", name)
+        self._imported.remove(archive)
 
 
 @contextlib.contextmanager
