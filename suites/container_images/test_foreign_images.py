@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from suites.container_images.users import User, user_named
+from suites.container_images.pods import SECONDS, Cluster
+from suites.container_images.users import user_named
 
 from local.images.oci.packing import Layer, config_of, digest, directory, entry, symlink
 
@@ -33,7 +33,6 @@ if os.geteuid() != 0:
     NEEDED.append("root, who may become nobody")
 pytestmark = pytest.mark.skipif(bool(NEEDED), reason=f"needs: {', '.join(NEEDED)}")
 
-SECONDS = 60
 PROGRAM = """
 #include <stdio.h>
 #include <unistd.h>
@@ -112,6 +111,11 @@ CMD ["sh", "-c", "readlink /bin; ls /opt /opt/again; ls /bin/tool; test -e /bin/
 }
 
 
+def foreign(name: str) -> str:
+    """Return the full name of an image."""
+    return f"example.com/foreign/{name}:1"
+
+
 class Builder:
     """buildah and podman with a storage of their own."""
 
@@ -146,7 +150,7 @@ class Builder:
         archive = self.place / f"{name}.tar"
         if not archive.exists():
             (self.place / "Dockerfile").write_text(dockerfile)
-            tag = f"example.com/foreign/{name}:1"
+            tag = foreign(name)
             options = ("--isolation", "chroot", "--layers", "-t", tag, "-f", "Dockerfile")
             storage = (*self._storage, "--storage-driver", "overlay")
             self._run("buildah", *storage, "bud", *options, "context")
@@ -167,49 +171,6 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
         builder.close()
 
 
-class Cluster:
-    """A user's cluster, and its kubectl."""
-
-    def __init__(self, user: User) -> None:
-        self.user = user
-        self._kubeconfig = user.home / "kubeconfig"
-        user.traincrew("up", "--no-operator", "--kubeconfig", str(self._kubeconfig))
-
-    def kubectl(self, *words: str, content: str | None = None) -> str:
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("kubectl")), *words],
-            env={"KUBECONFIG": str(self._kubeconfig), "HOME": str(self.user.home)},
-            input=content,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return done.stdout
-
-    def lines(
-        self, name: str, image: str, pod: dict[str, Any] | None = None, **fields: Any
-    ) -> list[str]:
-        """Run a pod to its end; return what it printed."""
-        self._apply(name, image, pod, fields)
-        ended = "--for=jsonpath={.status.phase}=Succeeded"
-        self.kubectl("wait", f"pod/{name}", ended, f"--timeout={SECONDS}s")
-        return self.kubectl("logs", name).splitlines()
-
-    def start(self, name: str, image: str, **fields: Any) -> None:
-        """Start a pod and wait until it is ready."""
-        self._apply(name, image, None, fields)
-        self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={SECONDS}s")
-
-    def _apply(
-        self, name: str, image: str, pod: dict[str, Any] | None, fields: dict[str, Any]
-    ) -> None:
-        container = {"name": "main", "image": f"example.com/foreign/{image}:1", **fields}
-        spec = {"restartPolicy": "Never", "containers": [container], **(pod or {})}
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.kubectl("apply", "-f", "-", content=json.dumps(made))
-
-
 @pytest.fixture(scope="module", params=["root", "nobody", "mapped"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with user_named(request.param, "foreign") as user:
@@ -217,12 +178,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         try:
             yield cluster
         finally:
-            user.traincrew("down")
+            cluster.close()
 
 
 def test_a_user_by_name(builder: Builder, cluster: Cluster) -> None:
     cluster.user.has(builder.build("user", DOCKERFILES["user"], "gzip"))
-    uid, gid, groups, variables, directory, file = cluster.lines("user", "user")
+    uid, gid, groups, variables, directory, file = cluster.lines("user", foreign("user"))
     assert (uid, gid) == ("1234", "100")
     assert variables == "/srv/home nobody-else"
     assert (directory, file) == ("/srv/work", "secret")
@@ -234,12 +195,12 @@ def test_root_and_the_users_beside_it(builder: Builder, cluster: Cluster) -> Non
     """Root becomes others and gives them files; what they leave in volumes is removed."""
     cluster.user.has(builder.build("several", DOCKERFILES["several"], "gzip"))
     if cluster.user.is_nobody:
-        assert cluster.lines("several", "several", command=["id", "-u"]) == ["0"]
+        assert cluster.lines("several", foreign("several"), command=["id", "-u"]) == ["0"]
         assert "one user" in cluster.kubectl("get", "events", "-o", "jsonpath={..message}")
         return
     mounts = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
     pod = {"volumes": [{"name": "work", "emptyDir": {}}], "securityContext": {"fsGroup": 3000}}
-    lines = cluster.lines("several", "several", pod=pod, **mounts)
+    lines = cluster.lines("several", foreign("several"), pod=pod, **mounts)
     assert lines == [
         "0 0 3000", "1234 1234 100 700", "0 4755", "1234 100 2000", "secret", "refused",
         "1234:100 600", "1234",
@@ -255,7 +216,9 @@ def test_root_and_the_users_beside_it(builder: Builder, cluster: Cluster) -> Non
 
 def test_commands_and_users_after_a_restart(builder: Builder, cluster: Cluster) -> None:
     cluster.user.has(builder.build("several", DOCKERFILES["several"], "gzip"))
-    cluster.start("stays", "several", command=["sh", "-c", "trap exit TERM; sleep 600 & wait"])
+    cluster.start(
+        "stays", foreign("several"), command=["sh", "-c", "trap exit TERM; sleep 600 & wait"]
+    )
     # A process of another user: what reads it has to be allowed to.
     become = "id -u" if cluster.user.is_nobody else "su trainer -c 'id -u'"
     for _ in range(2):
@@ -270,10 +233,10 @@ def test_an_image_is_removed_with_files_of_all_its_users(
 ) -> None:
     archive = builder.build("several", DOCKERFILES["several"], "gzip")
     cluster.user.has(archive)
-    cluster.lines("before", "several", command=["true"])
+    cluster.lines("before", foreign("several"), command=["true"])
     trees = [*cluster.user.home.rglob("container-images/layers/owned-*/sha256-*")]
     assert bool(trees) == cluster.user.is_mapped
-    cluster.user.removes(archive, "example.com/foreign/several:1")
+    cluster.user.removes(archive, foreign("several"))
     assert not any(each.exists() for each in trees)
 
 
@@ -281,18 +244,20 @@ def test_a_volume(builder: Builder, cluster: Cluster) -> None:
     """As in containerd it begins with the image's content; nothing of it stays."""
     cluster.user.has(builder.build("volume", DOCKERFILES["volume"], "gzip"))
     for name in ("volume", "volume-again"):
-        assert cluster.lines(name, "volume") == ["seed", "new", "seed", "1777"]
+        assert cluster.lines(name, foreign("volume")) == ["seed", "new", "seed", "1777"]
 
 
 def test_one_static_program(builder: Builder, cluster: Cluster) -> None:
     cluster.user.has(builder.build("static", DOCKERFILES["static"], "gzip"))
-    assert cluster.lines("static", "static") == ["static default uid=0 files=-1"]
-    assert cluster.lines("static-args", "static", args=["mine"]) == ["static mine uid=0 files=-1"]
+    assert cluster.lines("static", foreign("static")) == ["static default uid=0 files=-1"]
+    assert cluster.lines("static-args", foreign("static"), args=["mine"]) == [
+        "static mine uid=0 files=-1"
+    ]
 
 
 def test_links_and_whiteouts(builder: Builder, cluster: Cluster) -> None:
     cluster.user.has(builder.build("links", DOCKERFILES["links"], "gzip"))
-    assert cluster.lines("links", "links") == [
+    assert cluster.lines("links", foreign("links")) == [
         "usr/bin", "/opt:", "again", "hard", "", "/opt/again:", "new", "/bin/tool", "gone",
     ]  # fmt: skip
 
@@ -303,7 +268,7 @@ def test_sixty_layers_of_zstd(builder: Builder, cluster: Cluster) -> None:
         kinds = re.findall(rb"tar\+(\w+)", b"".join(_small_files(members)))
     assert kinds == [b"zstd"] * LAYERS
     cluster.user.has(archive)
-    assert cluster.lines("many", "many") == [str(LAYERS - 5), "data:x:2000:trainer"]
+    assert cluster.lines("many", foreign("many")) == [str(LAYERS - 5), "data:x:2000:trainer"]
 
 
 def _small_files(archive: tarfile.TarFile) -> Iterator[bytes]:
@@ -366,7 +331,7 @@ def test_a_layer_over_a_link_is_as_in_podman(builder: Builder, cluster: Cluster,
     assert "usr/bin/new" not in theirs
 
     cluster.user.has(archive)
-    assert cluster.lines(name, name, command=LIST) == theirs
+    assert cluster.lines(name, foreign(name), command=LIST) == theirs
 
 
 def _save(path: Path, name: str, layers: Sequence[Layer]) -> None:
