@@ -31,6 +31,8 @@ if BUSYBOX is None:
     NEEDED.append("busybox-static")
 if os.geteuid() != 0:
     NEEDED.append("root, who may become nobody")
+if NEEDED and os.environ.get("TRAINCREW_REQUIRE_REAL_CLUSTER"):
+    raise RuntimeError(f"needs: {', '.join(NEEDED)}")
 pytestmark = pytest.mark.skipif(bool(NEEDED), reason=f"needs: {', '.join(NEEDED)}")
 
 PROGRAM = """
