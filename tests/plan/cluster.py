@@ -13,6 +13,8 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from traincrew.api.meta import format_time
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 PLACED = {"type": "PodReadyToStartContainers", "status": "True"}
 """Condition of a pod whose node pulls its images, or as if: whatever else it waits for is there."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Cluster:
@@ -152,14 +156,18 @@ class Cluster:
 
     def controllers(self) -> bool:
         """Nodes let go of pods, and the controllers run once; return whether anything changed."""
-        before = copy.deepcopy((self.children, self.pods))
+        before = self._text()
         self.nodes_let_go()
         for key, document in list(self.children.items()):
             if key.kind == "StatefulSet":
                 self._stateful_set(key.name, document)
             elif key.kind == "Job":
                 self._job(key.name, document)
-        return before != (self.children, self.pods)
+        return before != self._text()
+
+    def _text(self) -> bytes:
+        """What the controllers may change, to compare; a deep copy takes ten times as long."""
+        return _encode((sorted(self.children.items()), sorted(self.pods.items())))
 
     def nodes_let_go(self) -> None:
         """Pods that are being deleted are gone."""
