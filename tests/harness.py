@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
-    from traincrew.local.apiserver.storage import Entry
 
 CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
     next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)
@@ -57,10 +56,11 @@ CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
 )
 DEADLINE = 60.0
 OPERATOR_AGENT = "traincrew-operator"
-_STORED: list[Entry] = []
+_STORED: list[dict[str, Any]] = []
 """The definitions of our kinds as the first API server of this process has stored them.
 
 All others begin with them, as after a restart: to check them again takes longer than most tests.
+They share the documents, which are large: nobody changes what is stored.
 """
 
 
@@ -81,8 +81,10 @@ class Cluster:
     async def __aenter__(self) -> Self:
         storage = self.storage = Storage(None)
         self._stack.callback(storage.close)
-        for entry in _STORED:
-            storage.put(DEFINITIONS, entry.key, entry.copy())
+        for document in _STORED:
+            metadata = document["metadata"].copy()  # the storage sets its resourceVersion
+            key = ("", metadata["name"])
+            storage.put(DEFINITIONS, key, document | {"metadata": metadata})
         self.server = ApiServer(storage, secret="for-tests-only-0123456789")
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
@@ -93,7 +95,7 @@ class Cluster:
         if not _STORED:
             for kind in KINDS:
                 await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
-            _STORED.extend(storage.scan(DEFINITIONS))
+            _STORED.extend(entry.copy() for entry in storage.scan(DEFINITIONS))
         events = EventRecorder(controllers, "controllers")
         manager = Manager(controllers)
         add_controllers(manager, events)

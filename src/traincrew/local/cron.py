@@ -196,6 +196,8 @@ class _Fields(Struct, frozen=True):
     weekdays: _Values
 
     def after(self, moment: float) -> float | None:
+        if not (self.minutes.numbers and self.hours.numbers and self.months.numbers):
+            return None  # as of a lone comma; not found out hour by hour
         at = (math.floor(moment) // 60 + 1) * 60
         last = min(datetime.fromtimestamp(at, self.zone).year + 5, 9998)
         while True:

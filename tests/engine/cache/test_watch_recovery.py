@@ -81,7 +81,7 @@ async def away(server: FakeServer, times: int = 30) -> None:
     server.fail("WATCH", error=ConnectionRefusedError("refused"), times=times)
     server.drop_watches()
     await until(lambda: server.open_watches == 0)
-    await until(lambda: server.open_watches == 1, timeout=3600)
+    await until(lambda: server.open_watches == 1, timeout=3600, interval=0.1)
 
 
 @pytest.mark.parametrize("quiet", [0.0, 1.5, 5.0], ids=["at once", "soon", "later"])
