@@ -19,6 +19,9 @@ from traincrew.engine.observability import logs
 # PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
 
+# Nothing of what is imported and collected is garbage; see pytest_collection_finish.
+gc.disable()
+
 # The duration of an example depends on the load of the machine and is not a failure.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
@@ -63,9 +66,9 @@ def pytest_collection_finish() -> None:
     would not see those of frozen objects.
     """
     hypothesis.find(strategies.none(), lambda _: True, settings=settings(database=None))
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

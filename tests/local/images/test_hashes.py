@@ -35,8 +35,17 @@ def package(directory: Path, name: str, *, needs: str = "", text: str = "") -> s
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where environments are built: pip is unpacked for all of them once, by uv.
+
+    They have nothing else in common, as each installs from a directory of its own.
+    """
+    return tmp_path_factory.mktemp("cache")
+
+
 def store(
-    directory: Path, requirements: list[str], locked: dict[str, str], more: str = ""
+    cache: Path, directory: Path, requirements: list[str], locked: dict[str, str], more: str = ""
 ) -> ImageStore:
     """Return images with the environment "x" of packages in `directory`/wheels."""
     (directory / "hashes.txt").write_text(
@@ -49,7 +58,7 @@ def store(
         f"   pipArguments: [--no-index, --find-links={directory}/wheels], hashes: [hashes.txt]}}\n"
         f"{more}"
     )
-    return ImageStore(directory / "cache", [catalog])
+    return ImageStore(cache, [catalog])
 
 
 def nothing(line: str) -> None:
@@ -63,16 +72,16 @@ async def refused(images: ImageStore) -> ImagePullError:
     return caught.value
 
 
-async def test_the_file_with_the_hash_is_installed(tmp_path: Path) -> None:
+async def test_the_file_with_the_hash_is_installed(cache: Path, tmp_path: Path) -> None:
     digest = package(tmp_path / "wheels", "one")
-    environment = await store(tmp_path, ["one==1"], {"one==1": digest}).pull("x", nothing)
+    environment = await store(cache, tmp_path, ["one==1"], {"one==1": digest}).pull("x", nothing)
     assert environment.prefix is not None
     assert list(environment.prefix.glob("lib/*/site-packages/one.py"))
 
 
-async def test_another_file_of_the_same_version_is_refused(tmp_path: Path) -> None:
+async def test_another_file_of_the_same_version_is_refused(cache: Path, tmp_path: Path) -> None:
     digest = package(tmp_path / "wheels", "one")
-    images = store(tmp_path, ["one==1"], {"one==1": digest})
+    images = store(cache, tmp_path, ["one==1"], {"one==1": digest})
     package(tmp_path / "wheels", "one", text="import os\n")
     error = await refused(images)
     assert error.permanent
@@ -80,18 +89,21 @@ async def test_another_file_of_the_same_version_is_refused(tmp_path: Path) -> No
     assert "set hashes: [] in an environment of your own" in error.message
 
 
-async def test_a_dependency_without_a_hash_is_refused(tmp_path: Path) -> None:
+async def test_a_dependency_without_a_hash_is_refused(cache: Path, tmp_path: Path) -> None:
     package(tmp_path / "wheels", "two")
     digest = package(tmp_path / "wheels", "one", needs="two")
-    error = await refused(store(tmp_path, ["one==1"], {"one==1": digest}))
+    error = await refused(store(cache, tmp_path, ["one==1"], {"one==1": digest}))
     assert "no trusted hash was provided for: `two`" in error.message
     assert "Name this package and its version under requirements" in error.message
 
 
-async def test_a_derived_environment_may_add_packages_and_end_the_check(tmp_path: Path) -> None:
+async def test_a_derived_environment_may_add_packages_and_end_the_check(
+    cache: Path, tmp_path: Path
+) -> None:
     digest = package(tmp_path / "wheels", "one")
     package(tmp_path / "wheels", "two")
     images = store(
+        cache,
         tmp_path,
         ["one==1"],
         {"one==1": digest},
@@ -103,12 +115,13 @@ async def test_a_derived_environment_may_add_packages_and_end_the_check(tmp_path
     await images.pull("any", nothing)
 
 
-async def test_what_a_derived_environment_inherits_is_checked(tmp_path: Path) -> None:
+async def test_what_a_derived_environment_inherits_is_checked(cache: Path, tmp_path: Path) -> None:
     """Also beside packages without hashes."""
     digest = package(tmp_path / "wheels", "one")
     package(tmp_path / "wheels", "one", text="import os\n")
     package(tmp_path / "wheels", "two")
     images = store(
+        cache,
         tmp_path,
         ["one==1"],
         {"one==1": digest},
@@ -118,11 +131,11 @@ async def test_what_a_derived_environment_inherits_is_checked(tmp_path: Path) ->
         await images.pull("more", nothing)
 
 
-def test_hashes_are_part_of_the_recipe(tmp_path: Path) -> None:
+def test_hashes_are_part_of_the_recipe(cache: Path, tmp_path: Path) -> None:
     """What was installed without a check does not stand in for what is checked."""
     places = set()
     for digest in ("0" * 64, "1" * 64):
-        store(tmp_path, ["one==1"], {"one==1": digest}, "- {name: y, from: x, hashes: []}\n")
+        store(cache, tmp_path, ["one==1"], {"one==1": digest}, "- {name: y, from: x, hashes: []}\n")
         catalog = load_catalogs([tmp_path / "environments.yaml"])
         checked, unchecked = catalog.definitions[:2]
         places |= {environment_path(tmp_path, checked), environment_path(tmp_path, unchecked)}
