@@ -24,6 +24,7 @@ from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.images import Environment, ImagePullError
 from traincrew.local.node import Node, NodeSpec, detect
+from waiting import until_written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -122,7 +123,7 @@ class World:
                 pods = (await self.client.list(PODS))["items"]
                 shown = {pod["metadata"]["name"]: pod.get("status") for pod in pods}
                 raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {shown}")
-            await asyncio.sleep(0.01)
+            await until_written(self.server._storage, at_most=0.05)
         return answer
 
     async def phase(self, *wanted: str, name: str = "p") -> Document:
