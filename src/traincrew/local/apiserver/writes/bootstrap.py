@@ -22,7 +22,7 @@ _FINISHED: dict[tuple[str, str], bytes] = {}
 """The JSON of what this process has created before, by resource and name.
 
 It is the same in every API server, but for UID and times. To default, check and track it again was
-most of what the start of a server took, and `ApiServer.reset`.
+most of what the start of a server took.
 """
 
 
