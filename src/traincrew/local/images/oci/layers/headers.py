@@ -14,9 +14,11 @@ MAX_TIME = (1 << 34) - 1
 
 
 def shown(name: bytes) -> str:
-    """Return a name for messages."""
+    """Return a name for messages; what would control a terminal is escaped."""
     text = name.decode("utf-8", "backslashreplace")
-    return text if len(text) <= 200 else f"{text[:100]}…{text[-60:]}"
+    if len(text) > 200:
+        text = f"{text[:100]}…{text[-60:]}"
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 class Entry:
