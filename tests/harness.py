@@ -36,6 +36,7 @@ from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
 from traincrew.operator.kinds import OF_OTHERS, RESOURCES
 from traincrew.operator.options import OperatorOptions
+from waiting import until_written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -251,19 +252,7 @@ class Cluster:
                 last = error
             if asyncio.get_running_loop().time() > end:
                 raise AssertionError(f"not in {deadline} s: {check.__qualname__}") from last
-            await self._changed(0.01, at_most=0.1)
-
-    async def _changed(self, interval: float, *, at_most: float) -> None:
-        """Wait until something was written, or some seconds have passed; look now and then.
-
-        Requests in between would answer the same, and are most of what a waiting test costs.
-        """
-        end = asyncio.get_running_loop().time() + at_most
-        revision = self.storage.revision
-        while True:
-            await asyncio.sleep(interval)
-            if self.storage.revision != revision or asyncio.get_running_loop().time() >= end:
-                return
+            await until_written(self.storage, at_most=0.1)
 
     async def until_phase(self, name: str, phase: str, **wanted: str) -> dict[str, Any]:
         """Wait until a job is in a phase, and its status contains the given texts."""
@@ -473,7 +462,7 @@ class Cluster:
                             grace_period=0,
                             uid=pod["metadata"]["uid"],
                         )
-            await self._changed(0.02, at_most=1)
+            await until_written(self.storage, at_most=1, interval=0.02)
 
 
 def _stays(pod: dict[str, Any]) -> bool:

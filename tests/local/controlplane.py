@@ -18,6 +18,7 @@ from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.controllers import add_controllers
 from traincrew.local.scheduler import add_scheduler
+from waiting import until_written
 
 if TYPE_CHECKING:
     import builtins
@@ -90,7 +91,7 @@ class World:
                     for pod in (await self.client.list(PODS))["items"][:20]
                 }
                 raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {pods}")
-            await asyncio.sleep(0.01)
+            await until_written(self.server._storage, at_most=0.05)
         return answer
 
     async def until_gone(self, resource: Resource, name: str, namespace: str = "default") -> None:

@@ -27,6 +27,7 @@ from traincrew.local.images.pulls import Lookup
 from traincrew.local.images.reference import parse_reference
 from traincrew.local.images.sources import Choice
 from traincrew.local.node import Node, NodeSpec, detect
+from waiting import until_written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -130,7 +131,7 @@ class World:
                 pods = (await self.client.list(PODS))["items"]
                 shown = {pod["metadata"]["name"]: pod.get("status") for pod in pods}
                 raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {shown}")
-            await asyncio.sleep(0.01)
+            await until_written(self.server._storage, at_most=0.05)
         return answer
 
     async def phase(self, *wanted: str, name: str = "p") -> Document:

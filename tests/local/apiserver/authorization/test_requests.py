@@ -1,11 +1,14 @@
 """Requests of ServiceAccounts are served as far as their Roles go, and no further."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 from local.apiserver.authorization.support import RBAC, ROBOT, Robot, binding, place, role, rule
 from local.apiserver.support import APPLY, MAPS, PODS, Api, config_map, pod
+from traincrew.local.apiserver.http.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
 
 MAP = f"{MAPS}/one"
 
@@ -265,3 +268,24 @@ async def test_an_account_becomes_only_whom_its_roles_name(robot: Robot) -> None
     jane = {"Impersonate-User": "jane"}
     assert (await who(robot.api, jane | robot.headers))["username"] == "jane"
     (await robot.api.get(MAPS, headers={"Impersonate-Uid": "7"} | robot.headers)).refused(400)
+
+
+async def test_roles_of_every_cluster_are_new_objects_in_each_server() -> None:
+    """They are finished once in a process, but neither UID nor times are those of another."""
+    found = []
+    for seconds in (1_800_000_000.0, 1_900_000_000.0):
+        storage = Storage(None)
+        server = ApiServer(storage, secret="s" * 24, clock=itertools.repeat(seconds).__next__)
+        await server.start()
+        entry = storage.get("clusterroles.rbac.authorization.k8s.io", ("", "view"))
+        assert entry is not None
+        found.append(entry.copy())
+        await server.stop()
+        storage.close()
+    first, second = (each["metadata"] for each in found)
+    assert first["uid"] != second["uid"]
+    for metadata, time in ((first, "2027-01-15T08:00:00Z"), (second, "2030-03-17T17:46:40Z")):
+        assert metadata.pop("creationTimestamp") == time
+        assert [owner.pop("time") for owner in metadata["managedFields"]] == [time]
+        del metadata["uid"]
+    assert found[0] == found[1]

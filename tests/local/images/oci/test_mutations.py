@@ -23,6 +23,7 @@ from local.images.oci.test_layers import sparse_layer, zstandard
 from traincrew.local.images.errors import ImageContentError
 from traincrew.local.images.oci.cleanup import remove_tree
 from traincrew.local.images.oci.layers import Limits
+from traincrew.local.images.oci.layers.headers import shown
 from traincrew.local.images.oci.verification import damage_of
 
 ROUNDS = 100
@@ -91,3 +92,8 @@ def test_random_layers(tmp_path: Path) -> None:
     assert sorted(path.suffix for path in tmp_path.iterdir()) == sorted(
         [".blob", ".records"] * ROUNDS
     )
+
+
+def test_names_in_messages_do_not_control_terminals() -> None:
+    assert shown(b"a\x05\x1b[31m\n\xff caf\xc3\xa9") == "a\\x05\\x1b[31m\\n\\xff café"
+    assert shown(b"n" * 100 + b"\n" * 100 + b"m" * 60) == f"{'n' * 100}…{'m' * 60}"
