@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import tarfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hack.cluster import binaries
@@ -37,7 +38,7 @@ def program_image(target: Path, name: str, program: Path, inside: str) -> None:
         program: The program.
         inside: Its name in the root directory of the image.
     """
-    layer = _tar({inside: program.read_bytes()}, mode=0o755)
+    layer = layer_of({inside: File(program.read_bytes(), 0o755)})
     write_image(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": "65535:65535"})
 
 
@@ -57,18 +58,40 @@ def write_image(target: Path, name: str, layer: bytes, config: Mapping[str, obje
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }).encode()  # fmt: skip
     manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    target.write_bytes(_tar({
-        "config.json": configuration,
-        "layer.tar": layer,
-        "manifest.json": json.dumps(manifest).encode(),
+    target.write_bytes(layer_of({
+        "config.json": File(configuration),
+        "layer.tar": File(layer),
+        "manifest.json": File(json.dumps(manifest).encode()),
     }))  # fmt: skip
 
 
-def _tar(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a layer, which is root's.
+
+    Attributes:
+        content: What is in it.
+        mode: Its permissions, with the set-user-ID bits.
+    """
+
+    content: bytes
+    mode: int = 0o644
+
+
+def layer_of(entries: Mapping[str, File | str]) -> bytes:
+    """Return a layer as a tar.
+
+    Args:
+        entries: Files, and the targets of symbolic links, by their paths without the first slash.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
-            archive.addfile(entry, io.BytesIO(content))
+        for path, found in entries.items():
+            entry = tarfile.TarInfo(path)
+            if isinstance(found, str):
+                entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, found, 0o777
+                archive.addfile(entry)
+            else:
+                entry.size, entry.mode = len(found.content), found.mode
+                archive.addfile(entry, io.BytesIO(found.content))
     return buffer.getvalue()

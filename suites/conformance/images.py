@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_E2E = "registry.k8s.io/e2e-test-images"
+REGISTRY = "registry.k8s.io/e2e-test-images"
 # The tests' scripts are written for busybox's shell, which supports more than Debian's sh and
 # exports variables whose names are not valid in a shell (`data-1`), unlike Debian's busybox. bash
 # does both. The other programs have to behave as busybox's; for agnhost there is a better `nc`.
@@ -40,7 +40,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
     environments: list[dict[str, Any]] = [
         {
             "name": "agnhost",
-            "images": [f"{_E2E}/agnhost"],
+            "images": [f"{REGISTRY}/agnhost"],
             "files": tools
             | {
                 "/agnhost-2": str(agnhost),
@@ -53,7 +53,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
         },
         {
             "name": "busybox",
-            "images": [f"{_E2E}/busybox"],
+            "images": [f"{REGISTRY}/busybox"],
             "files": tools,
             "args": ["sh"],
         },
@@ -66,7 +66,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
         # For tests that only need some web server.
         {
             "name": "web",
-            "images": [f"{_E2E}/httpd", f"{_E2E}/nginx"],
+            "images": [f"{REGISTRY}/httpd", f"{REGISTRY}/nginx"],
             "files": tools,
             "command": ["/agnhost", "test-webserver"],
         },

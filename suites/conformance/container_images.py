@@ -1,0 +1,68 @@
+"""Real container images of upstream's tests, where an environment would not do.
+
+Their files are those of Kubernetes' module. Nothing is pulled: the images are imported under
+upstream's names, into a cache of the suite's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from hack.cluster import binaries
+from hack.cluster.images import File, layer_of, write_image
+
+from .images import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PROGRAMS = ("nonewprivs",)
+"""What is built for them: keys of `binaries.PROGRAMS`."""
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def import_into(
+    cache: Path, directory: Path, on_progress: Callable[[str], None] = lambda _: None
+) -> None:
+    """Make the images and import them.
+
+    Args:
+        cache: `TRAINCREW_CACHE` of the clusters.
+        directory: For the archives.
+        on_progress: Called with the progress of builds.
+
+    Raises:
+        binaries.BuildFailed: A program could not be built.
+        subprocess.CalledProcessError: An image could not be imported.
+    """
+    sources = binaries.module_directory("nonewprivs")
+    for archive in (_nonewprivs(sources, directory, on_progress),):
+        subprocess.run(
+            [sys.executable, "-m", "traincrew.cli", "images", "import", str(archive)],
+            env={**os.environ, "TRAINCREW_CACHE": str(cache)},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+def _nonewprivs(sources: Path, directory: Path, on_progress: Callable[[str], None]) -> Path:
+    """Write the image of a program that prints its effective user, who should not be root."""
+    program = binaries.build("nonewprivs", on_progress)
+    layer = layer_of({"usr/local/bin/nnp": File(program.read_bytes(), 0o6755)})
+    archive = directory / "nonewprivs.tar"
+    write_image(archive, _name(sources, "nonewprivs"), layer, {"Cmd": ["nnp"], "Env": [_PATH]})
+    return archive
+
+
+def _name(sources: Path, image: str) -> str:
+    """Return the full name by which the tests know an image."""
+    text = (sources / "test" / "utils" / "image" / "manifest.go").read_text()
+    found = re.search(rf'PromoterE2eRegistry, "{image}", "([^"]+)"', text)
+    if found is None:
+        raise ValueError(f"{sources}/test/utils/image/manifest.go has no image {image}")
+    return f"{REGISTRY}/{image}:{found[1]}"
