@@ -29,7 +29,7 @@ def missing() -> list[str]:
     lacking = [f"{name}: apt-get install {name}" for name in images.missing()]
     if not KUBECTL.exists():
         lacking.append("kubectl beside this Python: make setup")
-    unbuilt = binaries.unbuilt(["e2e.test", "agnhost", *container_images.PROGRAMS])
+    unbuilt = binaries.unbuilt(["e2e.test", *container_images.PROGRAMS])
     if unbuilt and shutil.which("go") is None:
         lacking.append(f"Go, to build {' and '.join(unbuilt)}")
     return lacking

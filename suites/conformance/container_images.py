@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-PROGRAMS = ("nonewprivs",)
+PROGRAMS = ("agnhost", "nonewprivs")
 """What is built for them: keys of `binaries.PROGRAMS`."""
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -41,7 +41,9 @@ def import_into(
         subprocess.CalledProcessError: An image could not be imported.
     """
     sources = binaries.module_directory("nonewprivs")
-    for archive in (_nonewprivs(sources, directory, on_progress),):
+    archives = [_nonewprivs(sources, directory, on_progress)]
+    archives += [_demo(sources, name, directory, on_progress) for name in ("nautilus", "kitten")]
+    for archive in archives:
         subprocess.run(
             [sys.executable, "-m", "traincrew.cli", "images", "import", str(archive)],
             env={**os.environ, "TRAINCREW_CACHE": str(cache)},
@@ -56,6 +58,18 @@ def _nonewprivs(sources: Path, directory: Path, on_progress: Callable[[str], Non
     layer = layer_of({"usr/local/bin/nnp": File(program.read_bytes(), 0o6755)})
     archive = directory / "nonewprivs.tar"
     write_image(archive, _name(sources, "nonewprivs"), layer, {"Cmd": ["nnp"], "Env": [_PATH]})
+    return archive
+
+
+def _demo(sources: Path, name: str, directory: Path, on_progress: Callable[[str], None]) -> Path:
+    """Write the image of a web server that serves its own files, as those of the update demo."""
+    program = binaries.build("agnhost", on_progress)
+    files = {"agnhost": File(program.read_bytes(), 0o755)}
+    for each in sorted((sources / "test" / "images" / name / "html").iterdir()):
+        files[each.name] = File(each.read_bytes())
+    archive = directory / f"{name}.tar"
+    config = {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"], "Env": [_PATH]}
+    write_image(archive, _name(sources, name), layer_of(files), config)
     return archive
 
 
