@@ -42,27 +42,42 @@ def program_image(target: Path, name: str, program: Path, inside: str) -> None:
     write_image(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": "65535:65535"})
 
 
-def write_image(target: Path, name: str, layer: bytes, config: Mapping[str, object]) -> None:
+def write_image(
+    target: Path,
+    name: str,
+    layer: bytes | Path,
+    config: Mapping[str, object],
+    *,
+    architecture: str = "amd64",
+) -> None:
     """Write an image with one layer.
 
     Args:
         target: The file to write.
         name: The full name, with registry and tag: ``docker.io/traincrew/busybox:1``.
-        layer: A tar of the root directory.
+        layer: A tar of the root directory; a file if it is large.
         config: Container configuration: ``Entrypoint``, ``Env``, ``User`` …
+        architecture: In Go's words: ``arm64``.
     """
-    configuration = json.dumps({
-        "architecture": "amd64",
-        "os": "linux",
-        "config": dict(config),
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }).encode()  # fmt: skip
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    target.write_bytes(layer_of({
-        "config.json": File(configuration),
-        "layer.tar": File(layer),
-        "manifest.json": File(json.dumps(manifest).encode()),
-    }))  # fmt: skip
+    with io.BytesIO(layer) if isinstance(layer, bytes) else layer.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        configuration = {
+            "architecture": architecture,
+            "os": "linux",
+            "config": dict(config),
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+        with tarfile.open(target, "w") as archive:
+            for path, content in (("config.json", configuration), ("manifest.json", manifest)):
+                data = json.dumps(content).encode()
+                entry = tarfile.TarInfo(path)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+            entry = tarfile.TarInfo("layer.tar")
+            entry.size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            archive.addfile(entry, file)
 
 
 @dataclass(frozen=True, slots=True)
