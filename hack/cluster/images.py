@@ -82,10 +82,10 @@ def write_image(
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a layer, which is root's.
+    """A file or directory of a layer, which is root's.
 
     Attributes:
-        content: What is in it.
+        content: What is in it; nothing for a directory.
         mode: Its permissions, with the set-user-ID bits.
     """
 
@@ -98,6 +98,7 @@ def layer_of(entries: Mapping[str, File | str]) -> bytes:
 
     Args:
         entries: Files, and the targets of symbolic links, by their paths without the first slash.
+            A path with a slash at the end is a directory.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -107,6 +108,7 @@ def layer_of(entries: Mapping[str, File | str]) -> bytes:
                 entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, found, 0o777
                 archive.addfile(entry)
             else:
+                entry.type = tarfile.DIRTYPE if path.endswith("/") else tarfile.REGTYPE
                 entry.size, entry.mode = len(found.content), found.mode
                 archive.addfile(entry, io.BytesIO(found.content))
     return buffer.getvalue()

@@ -1,28 +1,38 @@
-"""Real container images of upstream's tests, where an environment would not do.
+"""Real container images of upstream's tests.
 
-Their files are those of Kubernetes' module. Nothing is pulled: the images are imported under
-upstream's names, into a cache of the suite's own.
+Their files are those of Kubernetes' module and of this machine. Nothing is pulled: the images are
+imported under upstream's names, into a cache of the suite's own.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hack.cluster import binaries
 from hack.cluster.images import File, layer_of, write_image
+from hack.libraries import libraries_of
 
-from .images import REGISTRY
+from .images import REGISTRY, SHELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 PROGRAMS = ("agnhost", "nonewprivs")
 """What is built for them: keys of `binaries.PROGRAMS`."""
+_PASSWD = """\
+root:x:0:0:root:/root:/bin/sh
+nobody:x:65534:65534:nobody:/home:/bin/false
+"""
+_GROUP = """\
+root:x:0:
+nobody:x:65534:
+"""
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -43,6 +53,7 @@ def import_into(
     sources = binaries.module_directory("nonewprivs")
     archives = [_nonewprivs(sources, directory, on_progress)]
     archives += [_demo(sources, name, directory, on_progress) for name in ("nautilus", "kitten")]
+    archives.append(_busybox(sources, directory))
     for archive in archives:
         subprocess.run(
             [sys.executable, "-m", "traincrew.cli", "images", "import", str(archive)],
@@ -70,6 +81,31 @@ def _demo(sources: Path, name: str, directory: Path, on_progress: Callable[[str]
     archive = directory / f"{name}.tar"
     config = {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"], "Env": [_PATH]}
     write_image(archive, _name(sources, name), layer_of(files), config)
+    return archive
+
+
+def _busybox(sources: Path, directory: Path) -> Path:
+    """Write the image of busybox: this machine's, with the shell that the tests' scripts need."""
+    busybox, shell = (Path(shutil.which(name) or name) for name in ("busybox", SHELL))
+    listed = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True)
+    files: dict[str, File | str] = {
+        "etc/passwd": File(_PASSWD.encode()),
+        "etc/group": File(_GROUP.encode()),
+        "root/": File(b"", 0o700),
+        "tmp/": File(b"", 0o1777),
+        "usr/bin/env": "/bin/env",
+    }
+    files |= {f"bin/{name}": "/bin/busybox" for name in listed.stdout.split()}
+    files |= {
+        f"bin/{name}": File(path.read_bytes(), 0o755)
+        for name, path in (("busybox", busybox), (SHELL, shell))
+    }
+    files["bin/sh"] = f"/bin/{SHELL}"
+    for library in libraries_of([busybox, shell]):
+        files[str(library).lstrip("/")] = File(library.read_bytes(), 0o755)
+    archive = directory / "busybox.tar"
+    config = {"Cmd": ["sh"], "Env": [_PATH]}
+    write_image(archive, _name(sources, "busybox"), layer_of(files), config)
     return archive
 
 
