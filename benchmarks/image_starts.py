@@ -8,9 +8,6 @@ environment (goal 1.2), and a hundred pods of one image at once.
 """
 
 import argparse
-import hashlib
-import io
-import json
 import platform
 import shutil
 import statistics
@@ -23,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hack.cluster.images import write_image
 from hack.libraries import libraries_of
 
 import traincrew
@@ -55,23 +53,9 @@ def archive(directory: Path, name: str, megabytes: int) -> Path:
         header.size = megabytes * 1_000_000
         with Path("/dev/urandom").open("rb") as noise:
             tar.addfile(header, noise)
-    with layer.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    config = {
-        "architecture": platform_of(platform.machine()).architecture,
-        "os": "linux",
-        "config": {"Env": ["PATH=/bin"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     target = directory / "image.tar"
-    with tarfile.open(target, "w") as tar:
-        for member, content in (("config.json", config), ("manifest.json", manifest)):
-            data = json.dumps(content).encode()
-            header = tarfile.TarInfo(member)
-            header.size = len(data)
-            tar.addfile(header, io.BytesIO(data))
-        tar.add(layer, "layer.tar")
+    architecture = platform_of(platform.machine()).architecture
+    write_image(target, name, layer, {"Env": ["PATH=/bin"]}, architecture=architecture)
     layer.unlink()
     return target
 

@@ -146,6 +146,7 @@ PROGRAMS: dict[str, Program] = {
     "coredns": Program("coredns", "github.com/coredns/coredns", 100),
     "pause": Program("pause", "traincrew/cluster/pause", 1),
     "agnhost": Program("kubernetes", f"{KUBERNETES}/test/images/agnhost", 10),
+    "nonewprivs": Program("kubernetes", f"{KUBERNETES}/test/images/nonewprivs", 1),
     "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", 60),
     "mpi-operator": Program(
         "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", 60
@@ -232,7 +233,7 @@ def module_directory(name: str) -> Path:
     Raises:
         subprocess.CalledProcessError: The module is not there, and cannot be downloaded.
     """
-    module = PROGRAMS[name].package.partition("/cmd/")[0]
+    module = re.split("/(?:cmd|test)/", PROGRAMS[name].package)[0]
     listed = subprocess.run(
         ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module],
         cwd=MODULES / PROGRAMS[name].module,

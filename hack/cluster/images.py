@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import tarfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hack.cluster import binaries
@@ -37,38 +38,77 @@ def program_image(target: Path, name: str, program: Path, inside: str) -> None:
         program: The program.
         inside: Its name in the root directory of the image.
     """
-    layer = _tar({inside: program.read_bytes()}, mode=0o755)
+    layer = layer_of({inside: File(program.read_bytes(), 0o755)})
     write_image(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": "65535:65535"})
 
 
-def write_image(target: Path, name: str, layer: bytes, config: Mapping[str, object]) -> None:
+def write_image(
+    target: Path,
+    name: str,
+    layer: bytes | Path,
+    config: Mapping[str, object],
+    *,
+    architecture: str = "amd64",
+) -> None:
     """Write an image with one layer.
 
     Args:
         target: The file to write.
         name: The full name, with registry and tag: ``docker.io/traincrew/busybox:1``.
-        layer: A tar of the root directory.
+        layer: A tar of the root directory; a file if it is large.
         config: Container configuration: ``Entrypoint``, ``Env``, ``User`` …
+        architecture: In Go's words: ``arm64``.
     """
-    configuration = json.dumps({
-        "architecture": "amd64",
-        "os": "linux",
-        "config": dict(config),
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }).encode()  # fmt: skip
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    target.write_bytes(_tar({
-        "config.json": configuration,
-        "layer.tar": layer,
-        "manifest.json": json.dumps(manifest).encode(),
-    }))  # fmt: skip
+    with io.BytesIO(layer) if isinstance(layer, bytes) else layer.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        configuration = {
+            "architecture": architecture,
+            "os": "linux",
+            "config": dict(config),
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+        with tarfile.open(target, "w") as archive:
+            for path, content in (("config.json", configuration), ("manifest.json", manifest)):
+                data = json.dumps(content).encode()
+                entry = tarfile.TarInfo(path)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+            entry = tarfile.TarInfo("layer.tar")
+            entry.size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            archive.addfile(entry, file)
 
 
-def _tar(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file or directory of a layer, which is root's.
+
+    Attributes:
+        content: What is in it; nothing for a directory.
+        mode: Its permissions, with the set-user-ID bits.
+    """
+
+    content: bytes
+    mode: int = 0o644
+
+
+def layer_of(entries: Mapping[str, File | str]) -> bytes:
+    """Return a layer as a tar.
+
+    Args:
+        entries: Files, and the targets of symbolic links, by their paths without the first slash.
+            A path with a slash at the end is a directory.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
-            archive.addfile(entry, io.BytesIO(content))
+        for path, found in entries.items():
+            entry = tarfile.TarInfo(path)
+            if isinstance(found, str):
+                entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, found, 0o777
+                archive.addfile(entry)
+            else:
+                entry.type = tarfile.DIRTYPE if path.endswith("/") else tarfile.REGTYPE
+                entry.size, entry.mode = len(found.content), found.mode
+                archive.addfile(entry, io.BytesIO(found.content))
     return buffer.getvalue()

@@ -1,7 +1,7 @@
 """Environments for the images of upstream's tests.
 
-Nearly all of them are agnhost, one program with many functions, which is built like the tests. The
-rest are a shell and a few tools, those of this machine.
+Nearly all of them are agnhost, one program with many functions, which is built like the tests, with
+a shell and a few tools of this machine. `container_images` has those that are real images.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_E2E = "registry.k8s.io/e2e-test-images"
+REGISTRY = "registry.k8s.io/e2e-test-images"
 # The tests' scripts are written for busybox's shell, which supports more than Debian's sh and
 # exports variables whose names are not valid in a shell (`data-1`), unlike Debian's busybox. bash
 # does both. The other programs have to behave as busybox's; for agnhost there is a better `nc`.
-_SHELL = "bash"
+SHELL = "bash"
 _BUSYBOX = ("nc", "nslookup", "wget")
 _NETCAT = Path(__file__).with_name("netcat.py")
 
 
 def missing() -> list[str]:
     """Return the programs this machine lacks."""
-    return [name for name in (_SHELL, "busybox", "openssl") if shutil.which(name) is None]
+    return [name for name in (SHELL, "busybox", "openssl") if shutil.which(name) is None]
 
 
 def catalog(agnhost: Path, directory: Path) -> str:
@@ -36,11 +36,11 @@ def catalog(agnhost: Path, directory: Path) -> str:
     """
     certificate, key = _certificate(directory)
     tools = {f"/usr/bin/{name}": shutil.which("busybox") for name in _BUSYBOX}
-    tools |= {"/usr/bin/sh": shutil.which(_SHELL), "/agnhost": str(agnhost)}
+    tools |= {"/usr/bin/sh": shutil.which(SHELL), "/agnhost": str(agnhost)}
     environments: list[dict[str, Any]] = [
         {
             "name": "agnhost",
-            "images": [f"{_E2E}/agnhost"],
+            "images": [f"{REGISTRY}/agnhost"],
             "files": tools
             | {
                 "/agnhost-2": str(agnhost),
@@ -52,12 +52,6 @@ def catalog(agnhost: Path, directory: Path) -> str:
             "args": ["pause"],
         },
         {
-            "name": "busybox",
-            "images": [f"{_E2E}/busybox"],
-            "files": tools,
-            "args": ["sh"],
-        },
-        {
             "name": "pause",
             "images": ["registry.k8s.io/pause"],
             "files": tools,
@@ -66,7 +60,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
         # For tests that only need some web server.
         {
             "name": "web",
-            "images": [f"{_E2E}/httpd", f"{_E2E}/nginx"],
+            "images": [f"{REGISTRY}/httpd", f"{REGISTRY}/nginx"],
             "files": tools,
             "command": ["/agnhost", "test-webserver"],
         },

@@ -1,13 +1,12 @@
 """A container image with a CUDA program and the C library, and nothing of the driver."""
 
-import hashlib
 import io
-import json
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
+from hack.cluster import images
 from hack.libraries import libraries_of
 
 __all__ = ["NAME", "write_image"]
@@ -61,21 +60,6 @@ def write_image(directory: Path) -> Path:
         for library in libraries_of([*programs.values(), smi]):
             tar.add(library.resolve(), str(library).lstrip("/"))
     archive = directory / "image.tar"
-    with tarfile.open(archive, "w") as tar:
-        digest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
-        config = {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {"Entrypoint": ["/bin/compute"], "Env": ["PATH=/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [digest]},
-        }
-        manifest = [{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]
-        for name, content in (
-            ("layer.tar", layer.getvalue()),
-            ("config.json", json.dumps(config).encode()),
-            ("manifest.json", json.dumps(manifest).encode()),
-        ):
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            tar.addfile(header, io.BytesIO(content))
+    config = {"Entrypoint": ["/bin/compute"], "Env": ["PATH=/bin"]}
+    images.write_image(archive, NAME, layer.getvalue(), config)
     return archive

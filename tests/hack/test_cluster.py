@@ -1,5 +1,6 @@
 """Checks of hack/cluster before it starts anything."""
 
+import io
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hack.cluster import Options, RealCluster, binaries, certificates, missing, preflight
 from hack.cluster.__main__ import main
-from hack.cluster.images import program_image
+from hack.cluster.images import File, layer_of, program_image
 from hack.cluster.network import Network
 from hack.cluster.processes import NotReady, Process
 
@@ -78,6 +79,19 @@ def test_the_image_of_a_program_has_only_the_program(tmp_path: Path) -> None:
     assert entry["RepoTags"] == ["example.com/kueue:1"]
     assert config == {"Entrypoint": ["/manager"], "User": "65535:65535"}
     assert (file.name, file.mode, file.size) == ("manager", 0o755, 9)
+
+
+def test_a_layer_has_directories_links_and_set_user_id_programs() -> None:
+    su = File(b"program", 0o4755)
+    written = layer_of({"tmp/": File(b"", 0o1777), "bin/su": su, "bin/sh": "/bin/su"})
+    with tarfile.open(fileobj=io.BytesIO(written)) as layer:
+        directory, program, link = layer.getmembers()
+        found = layer.extractfile(program)
+        assert found is not None
+        assert found.read() == b"program"
+    assert (directory.name, directory.isdir(), directory.mode) == ("tmp", True, 0o1777)
+    assert (program.name, program.mode, program.uid) == ("bin/su", 0o4755, 0)
+    assert (link.name, link.issym(), link.linkname) == ("bin/sh", True, "/bin/su")
 
 
 def test_clusters_of_one_machine_share_no_address() -> None:

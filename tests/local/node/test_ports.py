@@ -184,6 +184,24 @@ async def test_datagrams_stay_in_their_pod(pods: Pods) -> None:
     assert await pods.ask(one, PORT, TWO, DATAGRAM) == TWO
 
 
+# Asks by which address others reach it, over IPv4 and a dual-stack socket.
+OWN_ADDRESS = """
+import socket, sys
+for family, prefix in ((socket.AF_INET, ""), (socket.AF_INET6, "::ffff:")):
+    with socket.socket(family, socket.SOCK_DGRAM) as asked:
+        asked.connect((prefix + sys.argv[2], int(sys.argv[1])))
+        print(asked.getsockname()[0].removeprefix("::ffff:"))
+"""
+
+
+async def test_a_connected_datagram_socket_has_the_address_of_its_pod(pods: Pods) -> None:
+    one = await pods.start(ONE, None, str(PORT), "0.0.0.0")
+
+    assert (await pods.ask(one, PORT, TWO, OWN_ADDRESS)).split() == [ONE, ONE]
+    # The machine's own servers see what they would see without a cluster.
+    assert (await pods.ask(one, PORT + 1, "127.0.0.53", OWN_ADDRESS)).split() == ["127.0.0.1"] * 2
+
+
 async def test_connections_are_redirected(pods: Pods) -> None:
     with socket.create_server(("127.42.255.53", 0)) as server:
         redirects = {"127.42.255.53:53": server.getsockname()[1]}

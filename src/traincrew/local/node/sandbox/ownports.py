@@ -12,6 +12,10 @@ Open MPI is the exception. Each of its processes searches for a free port from t
 and announces it with an address of the machine's interfaces, which all pods share: its ports are
 the machine's, except those that a manifest declares.
 
+A datagram socket that connects to an address of a cluster gets the pod's address as its own: it is
+how programs ask which address others reach them by (agnhost's `guestbook` does), and the kernel's
+answer is 127.0.0.1 for all of 127/8.
+
 Requests for the list of network interfaces are answered, with the pod's address in it, by
 `interfaces`.
 
@@ -64,6 +68,9 @@ _OFFSETS_ADDRESS = (48, 52)
 _OFFSET_REQUEST = 24  # ioctl's second argument
 
 _WILDCARD_OR_LOCAL = (b"\0\0\0\0", b"\x7f\0\0\1")
+_LOOPBACK = b"\x7f"
+# Of it, no cluster uses what programs of the machine do: 127.0.0.1, 127.0.0.53.
+_MACHINE = b"\x7f\0"
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 _IPV6_V6ONLY = 26
 # Mapped by every process that uses Open MPI, versions 2 to 5.
@@ -181,7 +188,7 @@ class Supervisor:
         }
         self._processes = processes
         calls = _CALLS[os.uname().machine] if self.descriptor >= 0 else (-1,) * 6
-        self._bind, self._sendto, self._ioctl = calls[2], calls[4], calls[5]
+        self._bind, self._connect, self._sendto, self._ioctl = calls[2:]
 
     def answer(self) -> None:
         """Handle one notification; let its call continue, unless it is answered."""
@@ -222,6 +229,8 @@ class Supervisor:
             name = os.pread(memory, min(length, 28), place)
             # The ID of an ended thread may have been reused meanwhile.
             fcntl.ioctl(self.descriptor, _NOTIF_ID_VALID, struct.pack("=Q", number))
+            if call == self._connect and self._ports is None:
+                self._set_source(name, thread, descriptor)
             change = self._change(name, thread, descriptor, call == self._bind)
             if change is not None:
                 offset, data = change
@@ -252,16 +261,11 @@ class Supervisor:
         self, name: bytes, thread: int, descriptor: int, binding: bool
     ) -> tuple[int, bytes] | None:
         """Return the offset and bytes to write in a socket address; None to leave it."""
-        if len(name) < 8:
+        family, address = _read(name)
+        if not address:
             return None
-        (family,) = struct.unpack_from("=H", name)
         (port,) = struct.unpack_from("!H", name, 2)
-        if family == socket.AF_INET:
-            address, offset, prefix = name[4:8], 4, b""
-        elif family == socket.AF_INET6 and len(name) >= 24:
-            address, offset, prefix = _as_ipv4(name[8:24]), 8, _MAPPED
-        else:
-            return None
+        offset, prefix = (4, b"") if family == socket.AF_INET else (8, _MAPPED)
         if not binding and (to := self._redirects.get((address, port))):
             return 2, struct.pack("!H", to)
         if port == 0 or address not in _WILDCARD_OR_LOCAL:
@@ -275,6 +279,20 @@ class Supervisor:
         if binding or self._is_taken(port):
             return offset, prefix + socket.inet_aton(self._address)
         return None
+
+    def _set_source(self, name: bytes, thread: int, descriptor: int) -> None:
+        """Give a datagram socket that connects to an address of a cluster the pod's own."""
+        _, address = _read(name)
+        if len(address) != 4 or address[:1] != _LOOPBACK or address[:2] == _MACHINE:
+            return
+        copy = self._copy(thread, descriptor)
+        if copy < 0:
+            return
+        with socket.socket(fileno=copy) as found, suppress(OSError):
+            if found.type != socket.SOCK_DGRAM or found.getsockname()[1] != 0:
+                return
+            prefix = "" if found.family == socket.AF_INET else "::ffff:"
+            found.bind((prefix + self._address, 0))
 
     def _is_open_mpi(self, thread: int) -> bool:
         maps = os.open(f"{thread}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
@@ -325,6 +343,17 @@ class Supervisor:
                 if line.startswith("Tgid:"):
                     return int(line.split()[1])
         raise OSError(errno.ESRCH, "the caller has ended")
+
+
+def _read(name: bytes) -> tuple[int, bytes]:
+    """Return the family of a socket address, and its IPv4 equivalent; no bytes if it is no IP."""
+    if len(name) >= 8:
+        (family,) = struct.unpack_from("=H", name)
+        if family == socket.AF_INET:
+            return family, name[4:8]
+        if family == socket.AF_INET6 and len(name) >= 24:
+            return family, _as_ipv4(name[8:24])
+    return 0, b""
 
 
 def _as_ipv4(address: bytes) -> bytes:
