@@ -23,8 +23,9 @@ _NETCAT = Path(__file__).with_name("netcat.py")
 
 
 def missing() -> list[str]:
-    """Return the programs this machine lacks."""
-    return [name for name in (SHELL, "busybox", "openssl") if shutil.which(name) is None]
+    """Return the packages of programs that this machine lacks."""
+    packages = {SHELL: SHELL, "busybox": "busybox", "openssl": "openssl", "dig": "bind9-dnsutils"}
+    return [package for name, package in packages.items() if shutil.which(name) is None]
 
 
 def catalog(agnhost: Path, directory: Path) -> str:
@@ -56,6 +57,12 @@ def catalog(agnhost: Path, directory: Path) -> str:
             "images": ["registry.k8s.io/pause"],
             "files": tools,
             "command": ["/agnhost", "pause"],
+        },
+        # A shell, getent and dig: those of this machine.
+        {
+            "name": "dns-client",
+            "images": [f"{REGISTRY}/glibc-dns-testing"],
+            "files": tools,
         },
         # For tests that only need some web server.
         {
