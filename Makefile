@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Another Python has other packages, and mypy trusts what it has read of the first one's.
+TYPES  := $(if $(filter .venv,$(VENV)),.mypy_cache,$(VENV)/mypy)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-elastic run-mpi test suites test-all newest lint format bench lock manifests \
@@ -55,7 +57,7 @@ newest: ## Lint and fast tests on the newest Python of this machine
 lint: setup ## Style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --cache-dir $(TYPES)
 	$(BIN)/lint-imports
 
 format: setup ## Format the code
