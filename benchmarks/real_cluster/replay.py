@@ -270,8 +270,7 @@ def cluster_of(client: BareClient, load: jobs.Load) -> Cluster:
         return PodCluster(client, mxnet.LABEL_NAME, mxnet.LABEL_NAME)
     if resource == MPI_CLUSTERS:
         return MpiCluster(client, load.pods - 1)
-    group = f"{elastic.LABEL_GROUP}={elastic.GROUP_NAME}"
-    return PodCluster(client, group, elastic.LABEL_NAME)
+    return PodCluster(client, "=".join(elastic.LABELS.mark), elastic.LABELS.job)
 
 
 class Replay:

@@ -154,6 +154,11 @@ PROGRAMS: dict[str, Program] = {
     "training-operator": Program(
         "training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1", 60
     ),
+    "training-operator-1.8": Program(
+        "training-operator-1.8",
+        "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        60,
+    ),
     "jobset": Program("jobset", "sigs.k8s.io/jobset", 60),
     "kueue": Program("kueue", "sigs.k8s.io/kueue/cmd/kueue", 200),
     "scheduler-plugins-scheduler": Program(

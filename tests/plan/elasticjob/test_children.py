@@ -16,6 +16,7 @@ from plan.goldens import assert_golden, owner_of
 from traincrew.api.kinds.elasticjob import types as api
 from traincrew.plan.elasticjob import children
 from traincrew.plan.shared.replicas.places import Place
+from traincrew.plan.shared.replicas.places import places as places_of
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner
@@ -29,7 +30,7 @@ def owner(job: dict[str, Any]) -> Owner:
 
 def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     spec = api.decode(job["spec"])
-    places = list(children.places(spec))
+    places = list(places_of(children.replicas(spec)))
     made = [children.service(owner(job), place) for place in places]
     return [*made, *(children.pod(owner(job), spec, place) for place in places)]
 

@@ -15,6 +15,7 @@ from plan.goldens import assert_golden, owner_of
 from plan.pytorchjob.world import example
 from traincrew.api.kinds.pytorchjob import types as api
 from traincrew.plan.pytorchjob import children
+from traincrew.plan.shared.replicas.places import places as places_of
 
 if TYPE_CHECKING:
     from traincrew.plan.shared.replicas.places import Place
@@ -24,7 +25,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     spec, owner = api.decode(job["spec"]), owner_of(job)
-    places = list(children.places(spec))
+    places = list(places_of(children.replicas(spec)))
     made = [children.service(owner, spec, place) for place in places]
     made += [children.pod(owner, spec, place) for place in places]
     autoscaler = children.autoscaler(owner, spec)

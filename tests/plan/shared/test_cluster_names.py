@@ -17,6 +17,7 @@ from traincrew.api.kinds.mxjob import types as mxjob
 from traincrew.plan.chainerjob import children as chainer_children
 from traincrew.plan.elasticjob import children as elastic_children
 from traincrew.plan.mxjob import children as mx_children
+from traincrew.plan.shared.replicas.places import places
 from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def of_elasticjob(fields: dict[str, Any]) -> dict[str, Any]:
     job = elastic()
     job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"] |= fields
     spec = elasticjob.decode(job["spec"])
-    place = next(iter(elastic_children.places(spec)))
+    place = next(places(elastic_children.replicas(spec)))
     made: dict[str, Any] = elastic_children.pod(owner_of(job, UID), spec, place)["spec"]
     return made
 

@@ -19,21 +19,21 @@ from traincrew.api.kinds.elasticjob.types import (
     main_container,
 )
 from traincrew.plan.shared import reporting
-from traincrew.plan.shared.replicas.places import Place
+from traincrew.plan.shared.replicas import children
+from traincrew.plan.shared.replicas.places import Labels, Place, Replicas
 from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traincrew.api.kinds.elasticjob.types import ReplicaSpec
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.reporting import Endpoint
 
-GROUP_NAME = "elastic.pytorch.org"
-LABEL_GROUP = "group-name"
-LABEL_NAME = "job-name"
-LABEL_TYPE = "replica-type"
-LABEL_INDEX = "replica-index"
+LABELS = Labels(
+    # The Job controller of Kubernetes uses the second one, too.
+    mark=("group-name", "elastic.pytorch.org"),
+    job="job-name",
+    type="replica-type",
+    index="replica-index",
+)
 
 RDZV_PORT = 29400
 """Port at which the first worker serves the rendezvous: torchrun's own default."""
@@ -48,26 +48,17 @@ RENDEZVOUS_HOST = Place(WORKER, 0)
 """The worker that serves the rendezvous, unless the job uses an external one."""
 
 
-def places(spec: ElasticJobSpec) -> Iterator[Place]:
-    """Yield the place of every desired pod, in order."""
-    for name, replica in sorted(spec.replica_specs.items()):
-        for index in range(replica.replicas):
-            yield Place(name, index)
-
-
-def selector(job: str, type_name: str) -> dict[str, str]:
-    """Return the labels of all pods of a type."""
-    return {LABEL_GROUP: GROUP_NAME, LABEL_NAME: job, LABEL_TYPE: type_name.lower()}
+def replicas(spec: ElasticJobSpec) -> dict[str, Replicas]:
+    """Return the pods that a job asks for, by type."""
+    return {
+        name: Replicas(each.replicas, each.template, each.restart_policy)
+        for name, each in spec.replica_specs.items()
+    }
 
 
 def labels(job: str, place: Place) -> dict[str, str]:
     """Return the labels of one pod and of its Service."""
-    return {**selector(job, place.type), LABEL_INDEX: str(place.number)}
-
-
-def restart_policy(replica: ReplicaSpec) -> str:
-    """Return the restart policy: that of the replicas, else the template's, else Never."""
-    return replica.restart_policy or replica.template.get("spec", {}).get("restartPolicy", "Never")
+    return LABELS.of(job, place)
 
 
 def launcher_arguments(owner: Owner, spec: ElasticJobSpec) -> list[str]:
@@ -105,52 +96,22 @@ def service(owner: Owner, place: Place) -> Document:
 
     The rendezvous takes place while the pods start.
     """
-    mine = labels(owner.name, place)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": place.name(owner.name),
-            "namespace": owner.namespace,
-            "labels": mine,
-            "ownerReferences": [owner.owner_reference()],
-        },
-        "spec": {"clusterIP": "None", "selector": mine, "publishNotReadyAddresses": True},
-    }
+    return children.service(owner, place, labels(owner.name, place), publishNotReadyAddresses=True)
 
 
 def pod(
     owner: Owner, spec: ElasticJobSpec, place: Place, endpoint: Endpoint | None = None
 ) -> Document:
     """Return the pod of a place; its launcher's programs report their progress to an endpoint."""
-    replica = spec.replica_specs[place.type]
-    policy = restart_policy(replica)
+    replica = replicas(spec)[place.type]
     template = podtemplate.plain(replica.template)
     template = podtemplate.with_labels(template, labels(owner.name, place))
-    template = podtemplate.with_spec(
-        template, restartPolicy="Never" if policy == "ExitCode" else policy
-    )
+    template = podtemplate.with_spec(template, restartPolicy=replica.pod_policy)
     template = podtemplate.with_cluster_names(template)
     if place.type == WORKER or _names_launcher(template):
         template = _with_launcher_arguments(template, launcher_arguments(owner, spec), spec)
         template = reporting.with_reporting(template, endpoint, owner, main_container(template))
-    template = podtemplate.with_log_fallback(template)
-    kept = {
-        name: template["metadata"][name]
-        for name in ("labels", "annotations", "finalizers")
-        if template["metadata"].get(name)
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            **kept,
-            "name": place.name(owner.name),
-            "namespace": owner.namespace,
-            "ownerReferences": [owner.owner_reference()],
-        },
-        "spec": template["spec"],
-    }
+    return children.pod(owner, place, podtemplate.with_log_fallback(template))
 
 
 def _names_launcher(template: Document) -> bool:

@@ -6,28 +6,28 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
+from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER
 from traincrew.api.meta import format_time, parse_time
-from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, places, restart_policy
-from traincrew.plan.shared import podrecords, programs
+from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, replicas
+from traincrew.plan.shared import programs
+from traincrew.plan.shared.replicas.observed import ObservedReplicas
 from traincrew.plan.shared.replicas.states import (
     TO_RECREATE,
     State,
     ended_at,
     exit_code,
-    has_succeeded,
     is_being_restarted,
-    is_disrupted,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from traincrew.api.kinds.elasticjob.types import ElasticJobSpec
     from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.podrecords import PodRecord
     from traincrew.plan.shared.replicas.places import Place
-    from traincrew.plan.shared.views import ChildView, ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 NAMED = (CONTAINER,)
 RETRYABLE = frozenset({130, 137, 138, 143})
@@ -38,7 +38,7 @@ AFTER_SCALE_IN = timedelta(seconds=60)
 """How long a failure may be a consequence of a scale-in."""
 
 
-class ObservedJob:
+class ObservedJob(ObservedReplicas):
     """One job with its children, as a reconcile sees them.
 
     Args:
@@ -50,6 +50,9 @@ class ObservedJob:
         scaled_in: When workers were last asked to terminate because replicas was lowered.
     """
 
+    named = NAMED
+    own_deadline = State.FAILED
+
     def __init__(
         self,
         observed: Observed,
@@ -60,28 +63,15 @@ class ObservedJob:
         *,
         scaled_in: datetime | None = None,
     ) -> None:
-        self._job = observed.job.metadata.name
-        self._spec = spec
+        desired = replicas(spec) if spec is not None else {}
+        super().__init__(observed, desired, now, records, absent)
+        self._hosted = spec is not None and spec.hosted
         self._scaled_in = scaled_in
-        self.now = now
-        self.records = records
-        self.pods = {pod.metadata.name: pod for pod in observed.pods}
-        self.services: dict[str, ChildView] = {
-            key.name: view for key, view in observed.children.items() if key.kind == "Service"
-        }
-        everywhere = list(places(spec)) if spec is not None else []
-        self.absent = {place.key: place.name(self._job) for place in everywhere if place in absent}
-        self.places = [place for place in everywhere if place not in absent]
-        self.names = {place.name(self._job): place for place in self.places}
-        self.states = {place: self._state(place) for place in self.places}
 
-    def pod(self, place: Place) -> ObservedPod | None:
-        """Return the pod in a place."""
-        return self.pods.get(place.name(self._job))
-
-    def workers(self) -> dict[Place, State]:
-        """Return the states of the pods that train."""
-        return {place: state for place, state in self.states.items() if place.type == WORKER}
+    @property
+    def training(self) -> dict[Place, State]:
+        """The states of the workers."""
+        return self.of_type(WORKER)
 
     def is_complete(self, smallest: int) -> bool:
         """Return whether the workers that trained together have all ended, and enough succeeded.
@@ -93,7 +83,7 @@ class ObservedJob:
         Args:
             smallest: Number of workers without which there is no group.
         """
-        workers = self.workers()
+        workers = self.training
         if list(workers.values()).count(State.SUCCEEDED) < max(1, smallest):
             return False
         return not any(self._trains_to_the_end(place, state) for place, state in workers.items())
@@ -115,14 +105,10 @@ class ObservedJob:
     @cached_property
     def _first_success(self) -> str | None:
         """When the first worker succeeded; None if none has, or it is not known."""
-        done = [place for place, state in self.workers().items() if state is State.SUCCEEDED]
+        done = [place for place, state in self.training.items() if state is State.SUCCEEDED]
         ends = [ended_at(pod, NAMED) for place in done if (pod := self.pod(place)) is not None]
         # Kubernetes writes times in one format, in which later texts are greater.
         return format_time(min(found)) if (found := [end for end in ends if end]) else None
-
-    def place_of(self, pod: ObservedPod) -> str:
-        """Return the key of the place a pod is in, whether desired or not."""
-        return pod.metadata.name.removeprefix(f"{self._job}-")
 
     def seconds_until_scheduled(self, limit: timedelta) -> float | None:
         """Return how long to wait for the scheduler; None if every pod is scheduled, or older.
@@ -138,65 +124,15 @@ class ObservedJob:
         longest = max(left, default=0.0)
         return longest if longest > 0 else None
 
-    def restarts_in_place(self) -> int:
-        """Return the number of container restarts in the existing pods."""
-        return sum(pod.restarts for pod in self.pods.values())
-
-    def restarting_workers(self, records: Mapping[str, PodRecord]) -> list[Place]:
-        """Return the workers that have run, do not run now, and will run again."""
-        return [
-            place
-            for place, state in self.workers().items()
-            if self._is_restarting(place, state, records.get(place.key))
-        ]
-
-    def _is_restarting(self, place: Place, state: State, record: PodRecord | None) -> bool:
-        if state in TO_RECREATE:
-            return True
-        if state is State.RUNNING:
-            pod = self.pod(place)
-            return pod is not None and is_being_restarted(pod, NAMED)
-        return (
-            state in {State.WAITING, State.TERMINATING} and record is not None and record.was_ready
-        )
-
     # -- the state of a pod -------------------------------------------------------------------
 
-    def _state(self, place: Place) -> State:
-        pod = self.pod(place)
-        if pod is None:
-            return State.WAITING
-        leaving = pod.metadata.deletion_timestamp is not None
-        stalled = podrecords.is_stalled(self.records, place.key, pod)
-        if leaving and (stalled or podrecords.is_released(self.records, place.key, pod)):
-            return State.TERMINATING  # a program that was asked to end has not completed its work
-        if has_succeeded(pod, NAMED):
-            return State.SUCCEEDED
-        if leaving:
-            return State.TERMINATING
-        if stalled:
-            return State.STALLED
-        if pod.status.phase == "Running":
-            return State.RUNNING
-        if pod.status.phase == "Failed":
-            return self._failed(place, pod)
-        return State.WAITING
-
-    def _failed(self, place: Place, pod: ObservedPod) -> State:
-        assert self._spec is not None
-        policy = restart_policy(self._spec.replica_specs[place.type])
-        if policy == "Never":
-            return State.FAILED
-        if is_disrupted(pod, NAMED):
-            return State.DISRUPTED
-        if policy != "ExitCode":
-            # The kubelet would have restarted its containers, so the pod ended for another reason.
-            return State.DISRUPTED if pod.status.reason != "DeadlineExceeded" else State.FAILED
+    def by_exit_code(self, place: Place, pod: ObservedPod) -> State:
+        """Return whether a worker is recreated, also if it failed because of others."""
         if exit_code(pod, NAMED) in RETRYABLE:
             return State.RETRYABLE
         if place.type == WORKER and self._follows_scale_in(pod):
             return State.DISRUPTED
-        if self._spec.hosted and place.type == WORKER and place != RENDEZVOUS_HOST:
+        if self._hosted and place.type == WORKER and place != RENDEZVOUS_HOST:
             return self._without_host(pod)
         return State.FAILED
 
@@ -215,9 +151,8 @@ class ObservedJob:
 
         The launcher then exits with the same code as when the program fails.
         """
-        assert self._spec is not None
         host = self.pod(RENDEZVOUS_HOST)
-        state = self._state(RENDEZVOUS_HOST)
+        state = self.state(RENDEZVOUS_HOST)
         if host is None or state in {State.WAITING, State.TERMINATING, *TO_RECREATE}:
             return State.DISRUPTED
         if host.metadata.creation_timestamp > pod.metadata.creation_timestamp:

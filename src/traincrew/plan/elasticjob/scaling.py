@@ -101,7 +101,7 @@ class _Decision:
         self._before = {index for index in given if index < self._replicas}
         # Those that are no longer desired count too: their pods were ended on purpose.
         self._gone = given - {stored.retry_index}
-        states = list(current.workers().values())
+        states = list(current.training.values())
         self._ending = State.SUCCEEDED in states
         # Workers that failed for good do not train, so they do not count towards minReplicas.
         self._spare = max(0, self._replicas - states.count(State.FAILED) - spec.smallest)

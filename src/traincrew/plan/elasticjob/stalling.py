@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.plan.elasticjob.children import restart_policy
+from traincrew.api.kinds.elasticjob.types import WORKER
 from traincrew.plan.shared import podrecords, pods, runpolicy
 from traincrew.plan.shared.replicas.states import State
 
@@ -23,7 +23,7 @@ def can_train(current: ObservedJob, spec: ElasticJobSpec) -> bool:
 
     Fewer workers than `minReplicas` wait for the others, for an unlimited time.
     """
-    states = list(current.workers().values())
+    states = list(current.training.values())
     runs = states.count(State.RUNNING)
     return bool(runs) and runs + states.count(State.SUCCEEDED) >= spec.smallest
 
@@ -36,9 +36,9 @@ def why_not_again(current: ObservedJob, spec: ElasticJobSpec, failures: int) -> 
         spec: The desired state.
         failures: Number of failures before this one.
     """
-    if restart_policy(spec.workers) == "Never":
+    if current.replicas[WORKER].policy == "Never":
         return "with restartPolicy Never the workers are not restarted"
-    if State.SUCCEEDED in current.workers().values():
+    if State.SUCCEEDED in current.training.values():
         return "workers have succeeded already, and the others cannot be restarted without them"
     if runpolicy.past_backoff_limit(
         spec.backoff_limit, failures=failures + 1, restarts=current.restarts_in_place()
@@ -49,7 +49,7 @@ def why_not_again(current: ObservedJob, spec: ElasticJobSpec, failures: int) -> 
 
 def restart(status: ElasticJobStatus, current: ObservedJob) -> str:
     """Count the failure in a status, in place; return what happens as a message."""
-    running = {place.key for place, state in current.workers().items() if state is State.RUNNING}
+    running = {place.key for place, state in current.training.items() if state is State.RUNNING}
     records = podrecords.stall(podrecords.read(status.pod_records), running)
     status.pod_records, status.failures = podrecords.texts(records), status.failures + 1
     return f"{pods.quantity(len(running), 'worker')} will be recreated"

@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from traincrew.api.kinds.pytorchjob.definition import DEFINITION
-from traincrew.plan.pytorchjob.children import (
-    COMPONENT,
-    LABEL_INDEX,
-    LABEL_NAME,
-    LABEL_OPERATOR,
-    LABEL_TYPE,
-)
-from traincrew.plan.pytorchjob.events import written
+from traincrew.api.kinds.pytorchjob.types import KIND as NAME
+from traincrew.plan.pytorchjob.children import COMPONENT, LABELS
 from traincrew.plan.pytorchjob.planner import plan
-from traincrew.plan.shared.kind import (
-    HORIZONTAL_POD_AUTOSCALERS,
-    PODS,
-    SERVICES,
-    PlannedKind,
-    PodPlace,
-    place_by,
-    replicas_in,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from traincrew.plan.shared.kind import HORIZONTAL_POD_AUTOSCALERS, PODS, SERVICES, PlannedKind
+from traincrew.plan.shared.replicas.places import roles
+from traincrew.plan.shared.replicas.reports import written
 
 __all__ = ["KIND"]
-
-
-def _roles(spec: dict[str, Any]) -> dict[str, int]:
-    given = spec.get("pytorchReplicaSpecs")
-    specs = given if isinstance(given, dict) else {}
-    return {name: replicas_in(one) for name, one in sorted(specs.items())}
-
-
-def _place(labels: Mapping[str, str]) -> PodPlace:
-    place = place_by(LABEL_TYPE, LABEL_INDEX)(labels)
-    return place._replace(role=place.role.capitalize())
-
 
 KIND = PlannedKind(
     definition=DEFINITION,
     component=COMPONENT,
-    label=LABEL_NAME,
-    # Other kinds of training-operator have the same label with the names of their jobs.
-    selector=f"{LABEL_OPERATOR}={COMPONENT},{LABEL_NAME}",
+    label=LABELS.job,
+    selector=LABELS.selector,
     children=(SERVICES, PODS, HORIZONTAL_POD_AUTOSCALERS),
     deletes=(SERVICES, PODS, HORIZONTAL_POD_AUTOSCALERS),
     plan=plan,
-    written=written,
-    roles=_roles,
-    place=_place,
+    written=lambda what, keys: written(NAME, what, keys),
+    roles=lambda spec: roles(spec.get("pytorchReplicaSpecs")),
+    place=LABELS.place,
 )

@@ -22,26 +22,21 @@ from traincrew.api.kinds.pytorchjob.types import (
     ElasticPolicy,
     PyTorchJobSpec,
 )
-from traincrew.plan.shared import reporting
 from traincrew.plan.shared.model import FINGERPRINT
-from traincrew.plan.shared.replicas.places import Place
-from traincrew.plan.shared.templates import podtemplate
+from traincrew.plan.shared.replicas.places import Place, Replicas
+from traincrew.plan.shared.replicas.trainingoperator import Training
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.reporting import Endpoint
 
 COMPONENT = "pytorchjob-controller"
-"""Value of `LABEL_OPERATOR`, and the source component of events."""
-_PREFIX = "training.kubeflow.org"
-LABEL_OPERATOR = f"{_PREFIX}/operator-name"
-LABEL_NAME = f"{_PREFIX}/job-name"
-LABEL_TYPE = f"{_PREFIX}/replica-type"
-LABEL_INDEX = f"{_PREFIX}/replica-index"
-LABEL_ROLE = f"{_PREFIX}/job-role"
+"""Source component of events."""
+TRAINING = Training(
+    component=COMPONENT, container=CONTAINER, port_name=PORT_NAME, default_port=DEFAULT_PORT
+)
+LABELS = TRAINING.labels
 
 MASTER_PLACE = Place(MASTER, 0)
 FIRST_WORKER = Place(WORKER, 0)
@@ -54,60 +49,22 @@ AUTOSCALER = "HorizontalPodAutoscaler"
 Document = dict[str, Any]
 
 
-def places(spec: PyTorchJobSpec) -> Iterator[Place]:
-    """Yield the place of every desired pod, the master first."""
-    for name, replica in sorted(spec.pytorch_replica_specs.items()):
-        for index in range(replica.count):
-            yield Place(name, index)
-
-
-def selector(job: str, type_name: str) -> dict[str, str]:
-    """Return the labels of all pods of a type, in alphabetical order."""
-    return {LABEL_NAME: job, LABEL_OPERATOR: COMPONENT, LABEL_TYPE: type_name.lower()}
-
-
-def labels(job: str, place: Place) -> dict[str, str]:
-    """Return the labels of one Service, which also select its pod."""
-    return {**selector(job, place.type), LABEL_INDEX: str(place.number)}
+def replicas(spec: PyTorchJobSpec) -> dict[str, Replicas]:
+    """Return the pods that a job asks for, by type."""
+    return {
+        name: Replicas(each.count, each.template, each.policy)
+        for name, each in spec.pytorch_replica_specs.items()
+    }
 
 
 def port_of(spec: PyTorchJobSpec, type_name: str) -> int:
     """Return the port at which pods of a type are reached."""
-    for port in _ports(spec.pytorch_replica_specs[type_name].template):
-        if port.get("name") == PORT_NAME:
-            return int(port["containerPort"])
-    return DEFAULT_PORT
-
-
-def _ports(template: Document) -> list[Document]:
-    """Return the ports of the container that trains, with the default one."""
-    main = podtemplate.index_of(template, CONTAINER)
-    if main is None:
-        return []
-    found = list(template["spec"]["containers"][main].get("ports") or [])
-    if not any(port.get("name") == PORT_NAME for port in found):
-        found.append({"name": PORT_NAME, "containerPort": DEFAULT_PORT, "protocol": "TCP"})
-    return found
+    return TRAINING.port_of(spec.pytorch_replica_specs[type_name].template)
 
 
 def service(owner: Owner, spec: PyTorchJobSpec, place: Place) -> Document:
     """Return the Service of a pod, with the ports of its container."""
-    mine = labels(owner.name, place)
-    ports = [
-        {"name": port.get("name", ""), "port": port["containerPort"]}
-        for port in _ports(spec.pytorch_replica_specs[place.type].template)
-    ]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": place.name(owner.name),
-            "namespace": owner.namespace,
-            "labels": mine,
-            "ownerReferences": [owner.owner_reference()],
-        },
-        "spec": {"clusterIP": "None", "selector": mine, "ports": ports},
-    }
+    return TRAINING.service(owner, replicas(spec)[place.type], place)
 
 
 def variables(job: str, spec: PyTorchJobSpec, place: Place) -> dict[str, str]:
@@ -184,48 +141,16 @@ def pod(
     owner: Owner, spec: PyTorchJobSpec, place: Place, endpoint: Endpoint | None = None
 ) -> Document:
     """Return the pod of a place; its program reports its progress to an endpoint."""
-    replica = spec.pytorch_replica_specs[place.type]
-    template = podtemplate.plain(replica.template)
-    mine = labels(owner.name, place)
-    if place == (MASTER_PLACE if spec.has_master else FIRST_WORKER):
-        mine[LABEL_ROLE] = "master"
-    template = podtemplate.with_labels(template, mine)
-    added = variables(owner.name, spec, place)
-    ports = _ports(replica.template)
-    template = podtemplate.map_containers(
-        template, lambda container: _equipped(container, added, ports)
+    waits = spec.has_master and place.type == WORKER
+    return TRAINING.pod(
+        owner,
+        replicas(spec)[place.type],
+        place,
+        variables(owner.name, spec, place),
+        leads=place == (MASTER_PLACE if spec.has_master else FIRST_WORKER),
+        init_containers=[_wait_for_master(owner.name)] if waits else [],
+        endpoint=endpoint,
     )
-    if spec.has_master and place.type == WORKER:
-        template = podtemplate.with_init_containers(template, [_wait_for_master(owner.name)])
-    policy = "Never" if replica.policy == "ExitCode" else replica.policy
-    template = podtemplate.with_spec(template, restartPolicy=policy)
-    template = podtemplate.with_cluster_names(template)
-    main = podtemplate.index_of(template, CONTAINER)
-    template = reporting.with_reporting(template, endpoint, owner, main)
-    template = podtemplate.with_log_fallback(template)
-    kept = {
-        name: template["metadata"][name]
-        for name in ("labels", "annotations", "finalizers")
-        if template["metadata"].get(name)
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            **kept,
-            "name": place.name(owner.name),
-            "namespace": owner.namespace,
-            "ownerReferences": [owner.owner_reference()],
-        },
-        "spec": template["spec"],
-    }
-
-
-def _equipped(container: Document, added: Mapping[str, str], ports: list[Document]) -> Document:
-    """Add the variables behind the user's, where the last one of a name counts, and the port."""
-    env = [{"name": name, "value": value} for name, value in added.items()]
-    container = {**container, "env": [*(container.get("env") or []), *env]}
-    return {**container, "ports": ports} if container.get("name") == CONTAINER else container
 
 
 def autoscaler(owner: Owner, spec: PyTorchJobSpec) -> Document | None:
@@ -250,7 +175,7 @@ def autoscaler(owner: Owner, spec: PyTorchJobSpec) -> Document | None:
         "metadata": {
             "name": owner.name,
             "namespace": owner.namespace,
-            "labels": {LABEL_NAME: owner.name, LABEL_OPERATOR: COMPONENT},
+            "labels": LABELS.of_job(owner.name),
             "annotations": {FINGERPRINT: digest(wanted)},
             "ownerReferences": [owner.owner_reference()],
         },

@@ -1,36 +1,91 @@
-"""What a status says of these pods: failures that were counted, numbers, times of conditions."""
+"""The status of such a job: failures that were counted, numbers, times of conditions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from traincrew.api.meta import format_time
 from traincrew.plan.shared import lifecycle, podrecords
-from traincrew.plan.shared.lifecycle import ReplicaStatus
+from traincrew.plan.shared.lifecycle import ReplicaStatus, Status
 from traincrew.plan.shared.replicas.states import FAILURES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from traincrew.plan.shared.lifecycle import Status
     from traincrew.plan.shared.podrecords import PodRecord
-    from traincrew.plan.shared.replicas.places import Place
+    from traincrew.plan.shared.replicas.observed import ObservedReplicas
     from traincrew.plan.shared.views import ObservedPod
 
 
-class Observed(Protocol):
-    """The observed state of a job."""
+class ReplicasStatus(Status, rename="camel", kw_only=True, omit_defaults=True):
+    """``status`` of a job with such pods."""
 
-    @property
-    def states(self) -> Mapping[Place, State]: ...  # noqa: D102 - the state of every place
-
-    def pod(self, place: Place) -> ObservedPod | None: ...  # noqa: D102 - the pod in a place
+    failures: int = 0
+    """Number of failed pods that were recreated; all pods that made no progress count as one."""
 
 
-def record_failures(current: Observed, records: dict[str, PodRecord]) -> int:
+AnyReplicasStatus = TypeVar("AnyReplicasStatus", bound=ReplicasStatus)
+
+
+def with_counts(
+    stored: AnyReplicasStatus,
+    current: ObservedReplicas,
+    before: Mapping[str, PodRecord],
+    selectors: Mapping[str, Mapping[str, str]],
+    *,
+    total: int | None,
+    counted: Collection[str] = (),
+    wanted: bool = True,
+) -> tuple[AnyReplicasStatus, set[str]]:
+    """Return the stored status with the counts of this reconcile, and what it releases.
+
+    Pods that are no longer desired are marked as released, and deleted once the mark is stored.
+
+    Args:
+        stored: The status as stored.
+        current: The observed state.
+        before: The records of the pods so far.
+        selectors: Labels of all pods of a type, by type.
+        total: The number of desired pods; None if they no longer matter.
+        counted: Types whose pods `total` is about; by default all.
+        wanted: Whether the job should have pods at all.
+
+    Returns:
+        The status, and the keys of places whose pods it marks as released for the first time.
+    """
+    places: dict[str, list[ObservedPod]] = {}
+    if wanted:
+        places = {place.key: [] for place in current.places}
+    kept = set(places)
+    for pod in current.pods.values():
+        places.setdefault(current.key_of(pod), []).append(pod)
+    records, new = podrecords.count_restarts(before, places)
+    unwanted = records.keys() - kept
+    released = {key for key in unwanted if not records[key].released}
+    records = podrecords.release(records, unwanted)
+    failures = record_failures(current, records) if wanted else 0
+    statuses = {
+        name: numbers(name, current.members(name), stored, new, selector)
+        for name, selector in sorted(selectors.items())
+    }
+    ready = sum(each.ready for name, each in statuses.items() if not counted or name in counted)
+    if total is None:
+        total = int(stored.workers_ready.rpartition("/")[2] or 0)
+    status = msgspec.structs.replace(
+        stored,
+        replica_statuses=statuses,
+        pod_records=podrecords.texts(records),
+        restarts=stored.restarts + sum(new.values()),
+        failures=stored.failures + failures,
+        workers_ready=f"{min(ready, total)}/{total}",
+    )
+    return status, released
+
+
+def record_failures(current: ObservedReplicas, records: dict[str, PodRecord]) -> int:
     """Record the failures that have not been counted yet; return how many.
 
     The pods are kept until that is stored, because only they show it. Pods that failed for good are

@@ -1,61 +1,97 @@
-"""Events about these pods and their Services, in the words of kubeflow/common."""
+"""Reasons and events of such a job, in the words of kubeflow/common."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from traincrew.plan.shared import lifecycle, podrecords
 from traincrew.plan.shared.model import ChildKey, Event
 from traincrew.plan.shared.replicas.states import FAILURES, exit_code
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.lifecycle import Status
     from traincrew.plan.shared.podrecords import PodRecord
-    from traincrew.plan.shared.replicas.counts import Observed
+    from traincrew.plan.shared.replicas.observed import ObservedReplicas
+    from traincrew.plan.shared.replicas.places import Replicas
 
 _MAX_NAMES = 8
 """An event that reports more objects names only the first and the last of them."""
 
 
-def transitions(
-    before: Status, after: Status, expected: Collection[str], suspended: tuple[str, str]
-) -> list[Event]:
+class Words(Struct, frozen=True, kw_only=True):
+    """How a kind words what all such kinds report.
+
+    Attributes:
+        kind: The kind.
+        expected: Reasons of failures that kubeflow/common reports; its events of them are Normal.
+        suspension: The reasons of events of a job that is suspended, and of one that is resumed.
+        replaced: The reason of the event of a restart policy in a template, which is overridden.
+        waiting: The reason of a job whose pods do not run yet.
+        pods: What the pods are called that the job waits for.
+        name: What the kind is called in messages about failed pods, if not by its name.
+    """
+
+    kind: str
+    expected: frozenset[str]
+    suspension: tuple[str, str]
+    replaced: str
+    waiting: str = "WaitingForPods"
+    pods: str = "pods"
+    name: str = ""
+
+    @property
+    def noun(self) -> str:
+        """What the kind is called in messages about failed pods."""
+        return self.name or self.kind
+
+    @property
+    def running(self) -> str:
+        """The reason of a job that runs."""
+        return f"{self.kind}Running"
+
+    @property
+    def restarting(self) -> str:
+        """The reason of a job with pods that are restarted."""
+        return f"{self.kind}Restarting"
+
+    @property
+    def succeeded(self) -> str:
+        """The reason of a job that has succeeded."""
+        return f"{self.kind}Succeeded"
+
+
+def transitions(before: Status, after: Status, words: Words) -> list[Event]:
     """Return events for conditions that have changed their status.
 
     Args:
         before: The status as stored.
         after: The status now.
-        expected: Reasons of failures that kubeflow/common reports; its events of them are Normal.
-        suspended: The reasons of a job that is suspended, and of one that is resumed.
+        words: Those of the kind.
     """
-    found = _transitions(before, after, expected, suspended)
-    return [*found, *lifecycle.advance_events(before, after)]
+    return [*_transitions(before, after, words), *lifecycle.advance_events(before, after)]
 
 
-def _transitions(
-    before: Status, after: Status, expected: Collection[str], suspended: tuple[str, str]
-) -> Iterator[Event]:
+def _transitions(before: Status, after: Status, words: Words) -> Iterator[Event]:
     for condition in after.conditions:
         if condition.is_true == before.holds(condition.type):
             continue
         if condition.type == lifecycle.SUCCEEDED:
             yield Event("Normal", condition.reason, condition.message)
         elif condition.type == lifecycle.FAILED:
-            known = condition.reason in expected
+            known = condition.reason in words.expected
             yield Event("Normal" if known else "Warning", condition.reason, condition.message)
         elif condition.type == lifecycle.RESTARTING and condition.is_true:
             yield Event("Warning", condition.reason, condition.message)
         elif condition.type == lifecycle.SUSPENDED and not after.finished:
-            word = suspended[0] if condition.is_true else suspended[1]
-            yield Event("Normal", word, condition.message)
+            yield Event("Normal", words.suspension[not condition.is_true], condition.message)
 
 
-def exits(
-    current: Observed, namespace: str, known: Mapping[str, PodRecord], named: Collection[str]
-) -> list[Event]:
+def exits(current: ObservedReplicas, namespace: str, known: Mapping[str, PodRecord]) -> list[Event]:
     """Return events with the exit codes of pods whose failure is not recorded yet."""
     found = []
     for place, state in current.states.items():
@@ -64,33 +100,30 @@ def exits(
             continue
         if record is not None and record.failed and podrecords.is_of(record, pod):
             continue
-        if (code := exit_code(pod, named)) is not None:
+        if (code := exit_code(pod, current.named)) is not None:
             text = f"Pod: {namespace}.{pod.metadata.name} exited with code {code}"
             found.append(Event("Normal", "ExitedWithCode", text))
     return found
 
 
-def replaced_policy(
-    path: str,
-    ours: str | None,
-    template: str | None,
-    reason: str = "SettedPodTemplateRestartPolicy",
-) -> list[Event]:
-    """Warn that the restart policy of replicas overrides the one of their template.
+def replaced_policies(path: str, replicas: Mapping[str, Replicas], reason: str) -> list[Event]:
+    """Warn that the restart policies of replicas override those of their templates.
 
     Args:
         path: Path of the replicas.
-        ours: Their restart policy, as written.
-        template: Their template's, as written.
-        reason: Reason of the event: kubeflow/common's, by default.
+        replicas: The desired pods, by type.
+        reason: Reason of the events.
     """
-    if not (ours and template):
-        return []
-    text = (
-        f"{path}.template.spec.restartPolicy: {template} is not used, because"
-        f" {path}.restartPolicy is {ours}"
-    )
-    return [Event("Warning", reason, text)]
+    found = []
+    for name, each in sorted(replicas.items()):
+        template = each.template.get("spec", {}).get("restartPolicy")
+        if each.restart_policy and template:
+            text = (
+                f"{path}.{name}.template.spec.restartPolicy: {template} is not used, because"
+                f" {path}.{name}.restartPolicy is {each.restart_policy}"
+            )
+            found.append(Event("Warning", reason, text))
+    return found
 
 
 def written(kind: str, what: Written, keys: Sequence[ChildKey]) -> list[Event]:
