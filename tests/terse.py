@@ -24,6 +24,7 @@ _SPECS: dict[str, Document] = {
             {"name": "code", "repository": "https://example.org/code.git", "mountPath": "/code"}
         ],
     },
+    "MXJob": {"jobMode": "MXTune", "mxReplicaSpecs": {"Tuner": {"template": POD}}},
     "MxJob": {
         "jobMode": "dist",
         "replicaSpecs": [

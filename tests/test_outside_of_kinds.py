@@ -15,7 +15,8 @@ KINDS = {
 
 def naming(kind: str) -> set[str]:
     """Return the files outside of the folders of the two kinds that name one."""
-    own = tuple(f"{folder}/{name}/" for folder in ("api/kinds", "plan") for name in KINDS)
+    # MXJob of training-operator is in folders of its own, mxjobv1.
+    own = tuple(f"{folder}/{name}" for folder in ("api/kinds", "plan") for name in KINDS)
     paths = {str(path.relative_to(SOURCE)): path for path in SOURCE.rglob("*") if path.is_file()}
     return {
         name

@@ -176,15 +176,18 @@ class ClusterClient:
         Raises:
             ValueError: The server does not serve such a kind.
         """
-        key = kind.lower()
-        if key not in self._names:
+        if self._name_of(kind) is None:
             self._loop.call(self._discover())
-        if key not in self._names:
+        if (name := self._name_of(kind)) is None:
             raise ValueError(
                 f"there is no kind {kind!r} on this cluster; a CustomResourceDefinition has to be"
                 " created and established before its objects"
             )
-        return self._names[key]
+        return self._names[name]
+
+    def _name_of(self, kind: str) -> str | None:
+        """Return the key of `_names` for a kind; two kinds may differ in upper and lower case only."""
+        return next((name for name in (kind, kind.lower()) if name in self._names), None)
 
     def _of(self, document: Object) -> Resource:
         for field in ("apiVersion", "kind"):
@@ -215,6 +218,7 @@ class ClusterClient:
                 full = [f"{resource.api_version}/{each}" for each in (entry["kind"], entry["name"])]
                 for name in (*short, f"{entry['name']}.{group}", *full):
                     names.setdefault(name.lower(), resource)
+                    names.setdefault(name, resource)
         self._names = names
 
 

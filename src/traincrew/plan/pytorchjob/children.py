@@ -18,6 +18,7 @@ from traincrew.api.kinds.pytorchjob.types import (
     DEFAULT_PORT,
     MASTER,
     PORT_NAME,
+    TYPES,
     WORKER,
     ElasticPolicy,
     PyTorchJobSpec,
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 COMPONENT = "pytorchjob-controller"
 """Source component of events."""
 TRAINING = Training(
-    component=COMPONENT, container=CONTAINER, port_name=PORT_NAME, default_port=DEFAULT_PORT
+    component=COMPONENT,
+    types=TYPES,
+    container=CONTAINER,
+    port_name=PORT_NAME,
+    default_port=DEFAULT_PORT,
 )
 LABELS = TRAINING.labels
 

@@ -12,26 +12,23 @@ by `traincrew.api.kinds.pytorchjob.rules`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
-from traincrew.api.kind import MULTI_KUEUE, Rule, rules
+from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed
-from traincrew.api.reasons import Cause, Reasons
-from traincrew.api.runpolicy import (
-    CleanPodPolicy,
-    CommonPolicy,
-    NonNegative,
-    Positive,
-    SchedulingPolicy,
-    Seconds,
+from traincrew.api.runpolicy import NonNegative, Positive  # noqa: TC001 - msgspec reads them
+from traincrew.api.trainingoperator import types as trainingoperator
+from traincrew.api.trainingoperator.types import (
+    MAX_REPLICAS,
+    MAX_TYPES,
+    RESTART_POLICIES,
+    RestartPolicy,
+    TrainingRunPolicy,
 )
 
-GROUP = "kubeflow.org"
-VERSION = "v1"
-API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "PyTorchJob"
 PLURAL = "pytorchjobs"
 
@@ -43,28 +40,9 @@ CONTAINER = "pytorch"
 PORT_NAME = "pytorchjob-port"
 """Name of the port of a container at which its pod is reached."""
 DEFAULT_PORT = 23456
-MANAGER = "kubeflow.org/training-operator"
-"""Value of ``spec.runPolicy.managedBy`` of jobs that are not managed elsewhere."""
 
-MAX_REPLICAS = 5000
-"""Maximum per type: the size of the status still works with this many."""
-MAX_TYPES = 8
-MAX_HOST_NAME = 63
-"""``<name>-<type>-<index>`` is a host name, and the name of a Service."""
-JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+REASONS = trainingoperator.reasons(KIND)
 
-_JOB_FAILED = f"{KIND}Failed"
-REASONS = Reasons(
-    {
-        Cause.DEADLINE: _JOB_FAILED,
-        Cause.BACKOFF_LIMIT: _JOB_FAILED,
-        Cause.REFUSED: "FailedCreate{kind}",
-        Cause.PROGRAM: _JOB_FAILED,
-    }
-)
-"""The reasons of training-operator: it has one for every end."""
-
-RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 DEFAULT_RESTART_POLICY: RestartPolicy = "OnFailure"
 Port = Annotated[int, Meta(ge=1, le=65535)]
 AnyObject = Annotated[
@@ -74,69 +52,6 @@ AnyObject = Annotated[
         extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
     ),
 ]
-
-
-class PyTorchRunPolicy(CommonPolicy, kw_only=True, frozen=True):
-    """The run policy of a PyTorchJob."""
-
-    active_deadline_seconds: Annotated[
-        Seconds | None,
-        Meta(
-            description=(
-                "Number of seconds that the job may be active, counted from status.startTime,"
-                f" before it fails with reason {_JOB_FAILED} and all its pods are deleted. The time"
-                " while the job is suspended does not count."
-            ),
-        ),
-    ] = None
-    progress_deadline_seconds: Annotated[
-        Positive | None,
-        Meta(
-            description=(
-                "Number of seconds that a running job may show no sign of life before it fails with"
-                f" reason {Cause.NO_PROGRESS.value}: no container of its pods has written a line of"
-                " output, the status of no pod has changed, and the program has reported no"
-                " advance. Nothing is ended as long as the output of any running pod cannot be"
-                " read. If it is not set, there is no such deadline. training-operator does not"
-                " have this field."
-            ),
-        ),
-    ] = None
-    backoff_limit: Annotated[
-        NonNegative | None,
-        Meta(
-            description=(
-                "Number of times that failed pods are recreated, and containers restarted in"
-                f" their pods, before the job fails with reason {_JOB_FAILED} and all its pods are"
-                " deleted. Evicted and deleted pods do not count. If it is not set, there is no"
-                " limit."
-            ),
-        ),
-    ] = None
-    clean_pod_policy: Annotated[
-        CleanPodPolicy,
-        Meta(
-            description=(
-                "Which pods are deleted, with their Services, when the job finishes. None"
-                " (default): no pods, those that still run included. Running: the pods that still"
-                " run. All: all pods."
-            ),
-        ),
-    ] = "None"
-    scheduling_policy: Annotated[
-        SchedulingPolicy,
-        Meta(description="Policy for scheduling the pods."),
-    ] = SchedulingPolicy()
-    managed_by: Annotated[
-        Annotated[str, Meta(max_length=63)] | None,
-        Meta(
-            description=(
-                f"Who manages the job. {MANAGER} (default): the operator of this cluster."
-                f" {MULTI_KUEUE}: MultiKueue, which runs it on another cluster; it is left alone"
-                " here. It cannot be changed."
-            ),
-        ),
-    ] = None
 
 
 class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -165,11 +80,8 @@ class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, froz
         RestartPolicy | None,
         Meta(
             description=(
-                "Restart policy of the pods; it overrides that of the template. OnFailure"
-                " (default), Always: containers are restarted in their pod, and a pod that is"
-                " evicted is recreated. ExitCode: a pod whose container exits with 128 or more, or"
-                " that is evicted, is recreated; with 1 to 127 the job fails. Never: the first"
-                " failure ends the job."
+                "Restart policy of the pods; it overrides that of the template, and defaults to"
+                f" {DEFAULT_RESTART_POLICY}. {RESTART_POLICIES}"
             ),
         ),
     ] = None
@@ -323,9 +235,9 @@ class PyTorchJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
         ),
     ] = None
     run_policy: Annotated[
-        PyTorchRunPolicy,
+        TrainingRunPolicy,
         Meta(description="Policies for suspending, retrying and cleaning up the job."),
-    ] = field(default_factory=PyTorchRunPolicy)
+    ] = field(default_factory=TrainingRunPolicy)
 
     @property
     def total(self) -> int:

@@ -63,12 +63,14 @@ class Labels(Struct, frozen=True, kw_only=True):
         job: The one with the name of the job.
         type: The one with the replica type, in lower case.
         index: The one with the index.
+        types: The replica types; any, if empty.
     """
 
     mark: tuple[str, str]
     job: str
     type: str
     index: str
+    types: tuple[str, ...] = ()
 
     def of_job(self, job: str) -> dict[str, str]:
         """Return the labels of all children of a job, in alphabetical order."""
@@ -91,7 +93,8 @@ class Labels(Struct, frozen=True, kw_only=True):
     def place(self, labels: Mapping[str, str]) -> PodPlace:
         """Return the place of a pod with these labels."""
         found = place_by(self.type, self.index)(labels)
-        return found._replace(role=found.role.capitalize())
+        names = {name.lower(): name for name in self.types}
+        return found._replace(role=names.get(found.role, found.role.capitalize()))
 
 
 def roles(specs: object) -> dict[str, int]:

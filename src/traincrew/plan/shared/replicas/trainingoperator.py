@@ -62,12 +62,14 @@ class Training(Struct, frozen=True, kw_only=True):
 
     Attributes:
         component: Source component of events, and the label that all children of the kind have.
+        types: The replica types.
         container: The container that trains.
         port_name: Name of its port at which a pod is reached.
         default_port: That port, if the template has none of the name.
     """
 
     component: str
+    types: tuple[str, ...]
     container: str
     port_name: str
     default_port: int
@@ -80,6 +82,7 @@ class Training(Struct, frozen=True, kw_only=True):
             job=f"{_PREFIX}/job-name",
             type=f"{_PREFIX}/replica-type",
             index=f"{_PREFIX}/replica-index",
+            types=self.types,
         )
 
     def port_of(self, template: Document) -> int:
