@@ -1,4 +1,4 @@
-"""Write docs/reference/<folder of the kind>.md, and the page of kube-openmpi's values, from the types."""
+"""Write docs/reference/<folder>.md of each kind, and the page of kube-openmpi's values."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MPI = "github.com/kubeflow/mpi-operator"
 TRAINING = "github.com/kubeflow/training-operator"
 JOBSET = "sigs.k8s.io/jobset"
-OPERATORS = ("jobset", "mpi-operator", "training-operator")
+OPERATORS = ("jobset", "mpi-operator", "training-operator", "training-operator-1.8")
 HERE = Path(__file__).parent
 
 
@@ -33,13 +33,17 @@ def missing() -> Iterator[str]:
 _SYSTEM = os.pathsep.join(("/usr/sbin", "/usr/local/sbin"))
 
 
-def sources(module: str) -> Path:
+def sources(module: str, program: str = "") -> Path:
     """The directory of a module at the release its operator is built from.
+
+    Args:
+        module: Path of the module.
+        program: The directory of `hack/cluster/modules`, if it is not named like the module.
 
     Raises:
         subprocess.CalledProcessError: It cannot be downloaded, or is not what go.sum says.
     """
-    directory = binaries.MODULES / module.rpartition("/")[2]
+    directory = binaries.MODULES / (program or module.rpartition("/")[2])
     found = subprocess.run(
         ["go", "mod", "download", "-json", module],
         cwd=directory,

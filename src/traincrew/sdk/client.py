@@ -186,7 +186,7 @@ class ClusterClient:
         return self._names[name]
 
     def _name_of(self, kind: str) -> str | None:
-        """Return the key of `_names` for a kind; two kinds may differ in upper and lower case only."""
+        """Return the key of `_names` for a kind; two kinds may differ in case only."""
         return next((name for name in (kind, kind.lower()) if name in self._names), None)
 
     def _of(self, document: Object) -> Resource:
