@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -40,8 +40,11 @@ def test_the_example_trains(user: User) -> None:
 
 def test_the_example_of_training_operator_trains_in_its_image(user: User) -> None:
     """The scheduler and the server have no command: the image's entrypoint is the program."""
-    container = {"name": "mxnet", "image": "kubeflow/mxnet-gpu:latest"}
-    container["ports"] = [{"containerPort": 9991, "name": "mxjob-port"}]
+    container: dict[str, Any] = {
+        "name": "mxnet",
+        "image": "kubeflow/mxnet-gpu:latest",
+        "ports": [{"containerPort": 9991, "name": "mxjob-port"}],
+    }
     program = "/mxnet/mxnet/example/image-classification/train_mnist.py"
     options = ["--num-epochs", "2", "--num-layers", "2", "--kv-store", "dist_device_sync"]
     trains = {**container, "command": ["python3"], "args": [program, *options]}
