@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import field
+from msgspec.structs import force_setattr
 
+from traincrew.api import fullstatus
+from traincrew.api.kinds import OF_OTHERS
 from traincrew.engine.objects import ObjectMeta, View
 from traincrew.plan.shared.views import ContainerState, ContainerStatus, PodCondition
 
@@ -37,6 +40,9 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=View)
+
+_OF_OTHERS = frozenset((kind.api_version, kind.kind) for kind in OF_OTHERS)
+"""The kinds whose definitions may have no room for all of the status."""
 
 Condition = PodCondition
 """A condition of a pod, a node, a Job or a training job."""
@@ -201,14 +207,43 @@ class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
         return "Succeeded" if succeeded else ""
 
 
+class Annotations(View, frozen=True, gc=False, kw_only=True):
+    """The annotations of a job that are read."""
+
+    status: str = field(default="", name=fullstatus.ANNOTATION)
+
+
+class JobMeta(ObjectMeta, frozen=True, gc=False, kw_only=True):
+    """``metadata`` of a job."""
+
+    annotations: Annotations = field(default_factory=Annotations)
+
+
 class Job(View, frozen=True, gc=False, kw_only=True):
     """The object that a user submitted and waits for: a training job, a batch Job or a Pod."""
 
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: JobMeta = field(default_factory=JobMeta)
     kind: str = ""
     api_version: str = ""
     spec: dict[str, Any] = field(default_factory=dict)
     status: JobStatus = field(default_factory=JobStatus)
+
+    def __post_init__(self) -> None:
+        """Add the fields of the status that are in an annotation."""
+        text = self.metadata.annotations.status
+        if not text or (self.api_version, self.kind) not in _OF_OTHERS:
+            return
+        more = fullstatus.restored(text, self.metadata.uid)
+        try:
+            found = decode(more, JobStatus)
+        except msgspec.ValidationError:
+            return  # not written by this program
+        fields = {
+            each.name: getattr(found, each.name)
+            for each in msgspec.structs.fields(JobStatus)
+            if each.encode_name in more
+        }
+        force_setattr(self, "status", msgspec.structs.replace(self.status, **fields))
 
 
 class Reference(View, frozen=True, gc=False, kw_only=True):

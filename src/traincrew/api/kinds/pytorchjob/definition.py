@@ -39,6 +39,8 @@ PROJECT = Project(
     name="training-operator",
     # manifests/base/deployment.yaml of training-operator
     deployments="control-plane=kubeflow-training-operator",
+    # cmd/training-operator.v1/main.go
+    lease="1ca428e5.training-operator.kubeflow.org",
 )
 _SHORTEST = len(f"-{WORKER.lower()}-0")
 
