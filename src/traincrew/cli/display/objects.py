@@ -41,6 +41,11 @@ __all__ = [
 
 T = TypeVar("T", bound=View)
 
+_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
+"""Those that tell the phase, the most important one first."""
+_SUMMARY = frozenset({"phase", "reason", "message"})
+"""The fields that follow from the conditions."""
+
 _OF_OTHERS = frozenset((kind.api_version, kind.kind) for kind in OF_OTHERS)
 """The kinds whose definitions may have no room for all of the status."""
 
@@ -199,6 +204,11 @@ class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """A mapping or a list of counts, one for each role."""
 
     @property
+    def leading(self) -> Condition | None:
+        """The most important condition that is true: the phase of a status without one."""
+        return next((one for kind in _CONDITIONS if (one := self.true(kind))), None)
+
+    @property
     def end(self) -> str:
         """``Succeeded`` or ``Failed``, also of a batch Job or a Pod; empty before its end."""
         if self.true("Failed") or self.phase == "Failed":
@@ -234,6 +244,10 @@ class Job(View, frozen=True, gc=False, kw_only=True):
         if not text or (self.api_version, self.kind) not in _OF_OTHERS:
             return
         more = fullstatus.restored(text, self.metadata.uid)
+        leading = self.status.leading
+        if leading is not None and leading.type != more.get("phase"):
+            # Another operator has written the conditions since.
+            more = {name: each for name, each in more.items() if name not in _SUMMARY}
         try:
             found = decode(more, JobStatus)
         except msgspec.ValidationError:
