@@ -142,10 +142,12 @@ class Project(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         deployments: Label selector of the Deployments of its operator.
+        lease: Name of the Lease by which its operator elects a leader; empty if it has none.
     """
 
     name: str
     deployments: str
+    lease: str = ""
 
 
 class Kind(Struct, kw_only=True, frozen=True):
