@@ -6,7 +6,6 @@ from traincrew.api.kind import (
     AGE,
     COUNT,
     MESSAGE,
-    MULTI_KUEUE,
     PROGRESS,
     REASON,
     Column,
@@ -16,6 +15,7 @@ from traincrew.api.kind import (
     Rule,
     Scale,
     StatusWords,
+    manager_rules,
     rules,
 )
 from traincrew.api.kinds.pytorchjob.types import (
@@ -53,10 +53,7 @@ def _trains(name: str) -> str:
     return _of_type(name, has_container(f"self.pytorchReplicaSpecs.{name}.template", CONTAINER))
 
 
-def _manager(of: str) -> str:
-    return f"(has({of}.runPolicy) && has({of}.runPolicy.managedBy) ? {of}.runPolicy.managedBy : '')"
-
-
+MANAGER_FIELD = Manager(path=("runPolicy", "managedBy"), here=MANAGER)
 SPEC_RULES = rules(
     *(
         Rule(
@@ -94,14 +91,7 @@ SPEC_RULES = rules(
         " self.elasticPolicy.minReplicas <= self.elasticPolicy.maxReplicas",
         message="elasticPolicy.minReplicas must be at most maxReplicas",
     ),
-    Rule(
-        rule=f"{_manager('self')} in ['', '{MANAGER}', '{MULTI_KUEUE}']",
-        message=f"runPolicy.managedBy must be {MANAGER} or {MULTI_KUEUE}",
-    ),
-    Rule(
-        rule=f"{_manager('self')} == {_manager('oldSelf')}",
-        message=("runPolicy.managedBy cannot be changed: delete the job and create it again"),
-    ),
+    *manager_rules(MANAGER_FIELD),
 )
 """Rules over ``spec``."""
 JOB_RULES = rules(
@@ -168,6 +158,6 @@ DEFINITION = Kind(
         label_selector_path=f".status.replicaStatuses.{WORKER}.selector",
     ),
     project=PROJECT,
-    manager=Manager(path=("runPolicy", "managedBy"), here=MANAGER),
+    manager=MANAGER_FIELD,
 )
 """The definition that the embedded cluster has; other clusters have that of training-operator."""
