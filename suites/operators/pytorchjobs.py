@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from suites.operators import beside
+from suites.operators.beside import Case, Document, head, name
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from suites.shell import User
 
-Document = dict[str, Any]
 LABEL = "training.kubeflow.org/job-name"
-OURS = ("KUBEFLOW_TRAINER_",)
-"""Prefixes of variables for reports of progress, which all kinds here have."""
 
 
 def container(script: str = "sleep 1", **fields: Any) -> Document:
@@ -38,9 +40,9 @@ def job(master: Document | None, worker: Document | None, **spec: Any) -> Docume
     return {"pytorchReplicaSpecs": copy.deepcopy(given), **spec}
 
 
-def manifest(name: str, spec: Document) -> Document:
+def manifest(job: str, spec: Document) -> Document:
     """A job."""
-    metadata = {"name": name, "namespace": "default"}
+    metadata = {"name": job, "namespace": "default"}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata,
             "spec": spec}  # fmt: skip
 
@@ -75,13 +77,6 @@ _OPTIONS = {
     "standalone": True,
     "maxRestarts": 7,
 }
-
-
-class Case(NamedTuple):
-    """A job, and the condition by which it has come to rest; empty if it gets none."""
-
-    spec: Document
-    ends: str
 
 
 CASES: dict[str, Case] = {
@@ -151,87 +146,39 @@ BROKEN: dict[str, tuple[Document, str]] = {
 """Specs that both refuse, and a word of the field that both name."""
 
 
-def observed(user: User, name: str) -> Document:
-    """What a user sees of a job that has come to rest.
-
-    Without the condition ``Created``, which training-operator loses if the autoscaler writes first.
-    """
-    selected = ("-l", f"{LABEL}={name}")
-    status = user.get("pytorchjob", name).get("status", {})
-    replica = status.get("replicaStatuses", {})
-    events = user.get("event", "--field-selector", f"involvedObject.name={name}")["items"]
-    events = [
-        each
-        for each in events
-        if each["involvedObject"]["kind"] == "PyTorchJob"
-        and not each["message"].endswith("exited with code 0")
-    ]
+def observed(user: User, job: str) -> Document:
+    """What a user sees of a job that has come to rest."""
+    selected = ("-l", f"{LABEL}={job}")
+    status = user.get("pytorchjob", job).get("status", {})
     return {
-        "pods": {_name(each): _pod(each) for each in user.get("pod", *selected)["items"]},
+        "pods": {name(each): _pod(each) for each in user.get("pod", *selected)["items"]},
         "services": {
-            _name(each): _service(each) for each in user.get("service", *selected)["items"]
+            name(each): _service(each) for each in user.get("service", *selected)["items"]
         },
         "autoscalers": {
-            _name(each): each["spec"]
+            name(each): each["spec"]
             for each in user.get("hpa")["items"]
-            if each["spec"]["scaleTargetRef"]["name"] == name
+            if each["spec"]["scaleTargetRef"]["name"] == job
         },
-        "conditions": sorted(
-            (each["type"], each["reason"])
-            for each in status.get("conditions", [])
-            if each["status"] == "True" and each["type"] != "Created"
-        ),
-        "messages": sorted(
-            each["message"]
-            for each in status.get("conditions", [])
-            if each["status"] == "True" and each["type"] != "Created"
-        ),
-        "replicas": {
-            kind: {word: each.get(word, 0) for word in ("active", "succeeded", "failed")}
-            for kind, each in replica.items()
-        },
-        # Those that there are: of one type, training-operator may not come to write it.
-        "selectors": {
-            kind: each["selector"] for kind, each in replica.items() if "selector" in each
-        },
-        "events": sorted({(each["type"], each["reason"]) for each in events}),
-        "component": sorted({each["source"]["component"] for each in events}),
+        **beside.status(status),
+        **beside.events(user, "PyTorchJob", job),
     }
-
-
-def _name(found: Document) -> str:
-    return str(found["metadata"]["name"])
-
-
-def _head(found: Document) -> Document:
-    metadata = found["metadata"]
-    owners = [
-        {key: value for key, value in each.items() if key != "uid"}
-        for each in metadata["ownerReferences"]
-    ]
-    return {"labels": metadata["labels"], "ownerReferences": owners}
 
 
 def _pod(found: Document) -> Document:
     spec = found["spec"]
     notes = found["metadata"].get("annotations", {})
     return {
-        **_head(found),
+        **head(found),
         "annotations": {key: notes[key] for key in notes if key.startswith("example.com/")},
         "restartPolicy": spec["restartPolicy"],
-        "containers": [_container(each) for each in spec["containers"]],
-        "initContainers": [_container(each) for each in spec.get("initContainers", [])],
+        "containers": [beside.container(each) for each in spec["containers"]],
+        "initContainers": [beside.container(each) for each in spec.get("initContainers", [])],
     }
-
-
-def _container(found: Document) -> Document:
-    fields = ("name", "image", "command", "args", "ports", "resources", "imagePullPolicy")
-    env = [each for each in found.get("env", []) if not each["name"].startswith(OURS)]
-    return {**{name: found.get(name) for name in fields}, "env": env}
 
 
 def _service(found: Document) -> Document:
     spec = found["spec"]
     ports = sorted((each.get("name", ""), each["port"]) for each in spec["ports"])
-    return {**_head(found), "selector": spec["selector"], "ports": ports,
+    return {**head(found), "selector": spec["selector"], "ports": ports,
             "clusterIP": spec["clusterIP"]}  # fmt: skip
