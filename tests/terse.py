@@ -33,6 +33,7 @@ _SPECS: dict[str, Document] = {
             {"mxReplicaType": "SCHEDULER", "template": POD},
         ],
     },
+    "MPIJob": {"mpiReplicaSpecs": {"Launcher": {"template": POD}}},
     "PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": POD}}},
 }
 

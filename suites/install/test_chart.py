@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from traincrew.operator.kinds import OF_OTHERS
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import DEFAULTS, parse, plain
 
@@ -42,6 +43,7 @@ EVERYTHING: Document = {
     "watchNamespace": "team",
     "workers": 8,
     "gangScheduling": "coscheduling",
+    "kinds": dict.fromkeys(OF_OTHERS, True),
     "log": {"level": "debug", "format": "json"},
     "metrics": {
         "port": 9090,

@@ -8,9 +8,12 @@ has no RBAC itself. The suite of the real cluster does the same with one that ha
 from __future__ import annotations
 
 import asyncio
+import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import Struct
 
 import gangs_api
 import queues_api
@@ -21,6 +24,7 @@ from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
 from plan.mpicluster.manifests import interactive
 from plan.mxjob import manifests as mxjobs
+from plan.pytorchjob import world as pytorchjobs
 from plan.shared.test_pods import NO_WORDS
 from traincrew.engine.resources import (
     CONFIG_MAPS,
@@ -40,7 +44,7 @@ from traincrew.engine.resources import (
 )
 from traincrew.local.apiserver.http.faults import refuse
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import RESOURCES
+from traincrew.operator.kinds import OF_OTHERS, RESOURCES
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import parse
 from traincrew.operator.options import OperatorOptions
@@ -504,6 +508,9 @@ class Life:
             content = {"spec": {"podSelector": {}}}
         elif resource is SERVICES:
             content = {"spec": {"clusterIP": "None", "selector": {"a": "b"}}}
+        elif resource is HORIZONTAL_POD_AUTOSCALERS:
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+            content = {"spec": {"maxReplicas": 1, "scaleTargetRef": target}}
         elif resource is PODS:
             content = {"spec": pod["spec"]}
         metadata = {"name": name}
@@ -533,6 +540,136 @@ async def test_an_operator_for_one_namespace_asks_for_nothing_outside(cluster: C
     assert outside == {"resourceflavors", "workloadpriorityclasses", "priorityclasses"}
     assert {each.verb for each in allowed if each.namespace != "default"} == {"get", "list"}
     assert judge(allowed, life.needed) == Judgement(denied=[], unused=[])
+
+
+# -- kinds of other projects --------------------------------------------------------------------
+
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
+
+
+class ProjectLife(Struct):
+    """A job that has children of every kind, and what it takes to live.
+
+    Attributes:
+        manifest: The job.
+        pods: Number of its pods.
+        label: Label of its pods, with its value.
+        suspend: What suspends it; the time to live is beside it.
+        children: Resources of its children, each with what comes after the job's name.
+    """
+
+    manifest: Document
+    pods: int
+    label: str
+    suspend: tuple[str, ...]
+    children: dict[Resource, str]
+
+    def policy(self, **fields: Any) -> Document:
+        """A patch of the fields beside `suspend`."""
+        patch: Document = fields
+        for name in reversed(("spec", *self.suspend)):
+            patch = {name: patch}
+        return patch
+
+
+LIVES = {
+    "PyTorchJob": ProjectLife(
+        manifest=pytorchjobs.group(2),
+        pods=2,
+        label="training.kubeflow.org/job-name=digits",
+        suspend=("runPolicy",),
+        children={PODS: "-worker-0", SERVICES: "-worker-0", HORIZONTAL_POD_AUTOSCALERS: ""},
+    )
+}
+
+
+async def lived(life: Life, one: ProjectLife) -> None:
+    """The life of a job: it runs, is suspended and resumed, loses labels, ends, and is removed."""
+    cluster, name = life.cluster, one.manifest["metadata"]["name"]
+    await cluster.create(one.manifest)
+    resource = cluster.kind_of(name)
+
+    async def pods() -> list[Document]:
+        listed = await cluster.client.list(PODS, "default", label_selector=one.label)
+        items: list[Document] = listed["items"]
+        return items
+
+    async def run() -> list[Document]:
+        async def there() -> list[Document] | None:
+            found = await pods()
+            return found if len(found) == one.pods else None
+
+        found: list[Document] = await cluster.until(there)
+        for pod in found:
+            await cluster.run_pod(pod)
+        return found
+
+    async def without_pods() -> bool:
+        return not await pods()
+
+    async def gone() -> bool:
+        return await cluster.find(resource, name) is None
+
+    await run()
+    await life.note_grants()
+    for child, end in one.children.items():
+        await life.label_comes_back(child, f"{name}{end}", one.label.partition("=")[0])
+    await cluster.client.patch(resource, name, "default", patch=one.policy(suspend=True))
+    await cluster.until(without_pods)
+    await cluster.client.patch(resource, name, "default", patch=one.policy(suspend=False))
+    members = await run()
+    await cluster.client.patch(
+        resource, name, "default", patch=one.policy(ttlSecondsAfterFinished=1)
+    )
+    for pod in members:
+        await cluster.end_pod(pod, 0)
+    await cluster.until(gone)
+    for child, end in one.children.items():
+        blocked = copy.deepcopy(one.manifest)
+        blocked["metadata"]["name"] = other = f"behind-{child.plural}"[:20]
+        foreign = life.foreign(child, f"{other}{end}")
+        await cluster.client.create(child, foreign, "default")
+        await cluster.create(blocked)
+        await cluster.until(partial(told_of_another, cluster, other))
+        await cluster.client.delete(resource, other, "default")
+
+
+async def drops_most_of_the_status(cluster: Cluster, kind: str) -> None:
+    """Make a definition like that of the kind's own project."""
+    (resource,) = (each for each in RESOURCES if each.kind == kind)
+    name = f"{resource.plural}.{resource.group}"
+    found = await cluster.client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+    for version in found["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+        del status["x-kubernetes-preserve-unknown-fields"]
+        status["properties"].pop("podRecords", None)
+        status["properties"].pop("phase", None)
+    await cluster.client.replace(CUSTOM_RESOURCE_DEFINITIONS, found)
+
+
+async def told_of_another(cluster: Cluster, name: str) -> bool:
+    """Whether the job says that an object of another owner is in its way."""
+    return any(each[1] == "ErrResourceExists" for each in await cluster.events_of(name))
+
+
+@pytest.mark.parametrize("kind", OF_OTHERS)
+async def test_a_kind_of_another_project_adds_what_it_needs(cluster: Cluster, kind: str) -> None:
+    life = Life(cluster)
+    await drops_most_of_the_status(cluster, kind)
+    cluster.server.faults = life.hear
+    for streams in (True, False):
+        life.streams_lists = streams
+        await cluster.start_operator(kinds=(kind,))
+        if streams:
+            await lived(life, LIVES[kind])
+        await cluster.stop_operator()
+    allowed = granted(kinds={kind: True})
+
+    judgement = judge(allowed, life.needed)
+    assert judgement.denied == []
+    assert set(judgement.unused) - granted() == set()
 
 
 # -- the judge ----------------------------------------------------------------------------------

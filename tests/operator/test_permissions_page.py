@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from traincrew.operator.manifests.rbac import lease_rules, operator_rules, queue_rules
+from traincrew.operator.kinds import PROJECT_KINDS
+from traincrew.operator.manifests.rbac import (
+    lease_rules,
+    operator_rules,
+    ownership_rules,
+    project_rules,
+    queue_rules,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/design/operator-permissions.md").read_text(encoding="utf-8")
@@ -43,6 +50,15 @@ def installed(rules: list[dict[str, Any]]) -> list[Rule]:
 )
 def test_the_page_explains_every_rule(heading: str, rules: list[dict[str, Any]]) -> None:
     assert listed(heading) == installed(rules)
+
+
+def test_the_page_explains_the_rules_for_kinds_of_other_projects() -> None:
+    rules = [
+        rule for kind in PROJECT_KINDS for rule in (*project_rules(kind), *ownership_rules(kind))
+    ]
+    found = installed(rules)
+
+    assert sorted(listed("With kinds of other projects")) == sorted(set(found))
 
 
 def test_the_operator_may_not_do_what_the_page_rules_out() -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from api.broken import ABSENT, Broken
-from plan.elasticjob.world import elastic
 from plan.pytorchjob.world import example, group, pytorch
 from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
     PODS,
     SERVICES,
     Resource,
@@ -130,76 +126,3 @@ async def test_refused_at_create(served: Cluster, broken: Broken) -> None:
         await served.create_strictly(broken.manifest())
 
     broken.check_refusal(refused.value)
-
-
-def deployment() -> dict[str, Any]:
-    """The Deployment of training-operator, as its manifests have it."""
-    labels = {"control-plane": "kubeflow-training-operator"}
-    container = {"name": "training-operator", "image": "kubeflow/training-operator"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "training-operator", "namespace": "default", "labels": labels},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-async def seen(cluster: Cluster, name: str) -> None:
-    """Create a job of another kind, which the operator serves, and wait until it has seen it."""
-    job = elastic(1)
-    job["metadata"]["name"] = name
-    await cluster.create(job)
-    await cluster.until_phase(name, "Created")
-
-
-async def test_jobs_are_left_to_their_own_operator_while_it_runs(served: Cluster) -> None:
-    await served.client.create(DEPLOYMENTS, deployment())
-    await seen(served, "before")
-    await served.create(pytorch())
-    await seen(served, "after")
-
-    job = await served.client.get(PYTORCH_JOBS, "digits", "default")
-    assert (job.get("status"), await pods(served)) == (None, [])
-    await served.client.delete(DEPLOYMENTS, "training-operator", "default")
-    await run(served, 3)
-    await served.until_phase("digits", "Running")
-
-    await remove(served)
-
-
-async def test_jobs_are_left_alone_while_their_definition_drops_the_status(
-    served: Cluster,
-) -> None:
-    name = "pytorchjobs.kubeflow.org"
-    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
-    theirs = copy.deepcopy(ours)
-    (version,) = theirs["spec"]["versions"]
-    del version["schema"]["openAPIV3Schema"]["properties"]["status"][
-        "x-kubernetes-preserve-unknown-fields"
-    ]
-    changed = await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, theirs)
-    await seen(served, "before-definition")
-    await served.create(pytorch())
-    await seen(served, "after-definition")
-
-    job = await served.client.get(PYTORCH_JOBS, "digits", "default")
-    assert (job.get("status"), await pods(served)) == (None, [])
-
-    async def said() -> bool:
-        found = {(each[1], each[2].partition(",")[0]) for each in await served.events_of("digits")}
-        return (
-            "NotServed",
-            f"the CustomResourceDefinition {name} is that of training-operator",
-        ) in found
-
-    await served.until(said)
-    changed["spec"] = ours["spec"]
-    await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
-    await run(served, 3)
-    await served.until_phase("digits", "Running")
-
-    await remove(served)

@@ -108,6 +108,30 @@ class Manager(Struct, frozen=True, kw_only=True):
         return self.of(spec) in {"", self.here}
 
 
+def manager_rules(manager: Manager) -> tuple[Rule, Rule]:
+    """Return the CEL rules over ``spec`` for a manager's field that is in another one.
+
+    Args:
+        manager: The field; only its own operator and MultiKueue may be named there.
+    """
+    outer, name = manager.path
+
+    def of(spec: str) -> str:
+        found = f"{spec}.{outer}"
+        return f"(has({found}) && has({found}.{name}) ? {found}.{name} : '')"
+
+    return (
+        Rule(
+            rule=f"{of('self')} in ['', '{manager.here}', '{MULTI_KUEUE}']",
+            message=f"{outer}.{name} must be {manager.here} or {MULTI_KUEUE}",
+        ),
+        Rule(
+            rule=f"{of('self')} == {of('oldSelf')}",
+            message=f"{outer}.{name} cannot be changed: delete the job and create it again",
+        ),
+    )
+
+
 class Scale(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """The ``scale`` subresource: what `kubectl scale` and autoscalers read and write."""
 
@@ -142,10 +166,12 @@ class Project(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         deployments: Label selector of the Deployments of its operator.
+        lease: Name of the Lease by which its operator elects a leader; empty if it has none.
     """
 
     name: str
     deployments: str
+    lease: str = ""
 
 
 class Kind(Struct, kw_only=True, frozen=True):

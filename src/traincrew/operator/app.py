@@ -22,6 +22,7 @@ from traincrew.operator.ownership import Ownership
 from traincrew.operator.progress import ProgressService, Reports
 from traincrew.operator.queues import KueueApi
 from traincrew.operator.reconciler import Reconciler
+from traincrew.operator.statuses import KEEPS_EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -101,9 +102,10 @@ async def run_operator(
         kueue = KueueApi(client, SYSTEM_CLOCK, options.namespace)
         manager.add_runnable(kueue.run)
         for kind in kinds:
-            owner = None
+            owner, schema = None, lambda: KEEPS_EVERYTHING
             if kind.project is not None:
-                owner = Ownership(manager, kind, kind.project, events)
+                owner = Ownership(manager, kind, kind.project)
+                schema = owner.status_schema
             reconciler = Reconciler(
                 client,
                 manager,
@@ -114,6 +116,7 @@ async def run_operator(
                 reports=reports,
                 schedulers=schedulers,
                 kueue=kueue,
+                status_schema=schema,
                 workers=options.workers,
             )
             if owner is not None:
@@ -162,6 +165,8 @@ async def _missing_definitions(
                 await client.request("GET", path, params={"limit": 1})
             except NotFoundError:
                 text = "the CustomResourceDefinition is not installed: kubectl apply -f deploy/"
+                if kind.project is not None:
+                    text = f"the CustomResourceDefinition of {kind.project.name} is not installed"
             except ForbiddenError as error:
                 text = f"{error.message}; kubectl apply -f deploy/ gives the operator its role"
             except ApiError:

@@ -21,13 +21,19 @@ PREVIOUS = "id_previous"
 """The private key of the pair before, which pods offer as well while others may not know the new
 one."""
 AUTHORIZED = "authorized_keys"
+SSH_AUTH = "kubernetes.io/ssh-auth"
+"""Type of a Secret whose ``ssh-privatekey`` the API server requires."""
 
 
 def with_key_pair(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret with a new pair of ed25519 keys in OpenSSH's format, without passphrase.
+    """Return a Secret with a new pair of keys, without passphrase; its type decides which.
 
-    The comment of the public key is the Secret's namespace and name.
+    A Secret of Kubernetes' type for ssh gets what mpi-operator puts there, a key on the curve P-521
+    in PEM. Others get ed25519 keys in OpenSSH's format, and the comment of the public key is the
+    Secret's namespace and name.
     """
+    if secret.get("type") == SSH_AUTH:
+        return {**secret, "data": _encoded(_p521())}
     # Imported here: only this kind of cluster needs it, and it takes longer than all the rest.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
@@ -45,6 +51,21 @@ def with_key_pair(secret: dict[str, Any]) -> dict[str, Any]:
     for name in PRIVATE:
         files |= {name: private, f"{name}.pub": line}
     return {**secret, "data": _encoded(files)}
+
+
+def _p521() -> dict[str, bytes]:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    key = ec.generate_private_key(ec.SECP521R1())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return {"ssh-privatekey": private, "ssh-publickey": public + b"\n"}
 
 
 def is_due(found: Mapping[str, Any], secret: Mapping[str, Any], *, retires: bool) -> bool:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import Decision, Observed
 
 
-def _resource(kind: plans.PlannedKind) -> Resource:
+def resource_of(kind: plans.PlannedKind) -> Resource:
+    """Return the resource of the jobs of a kind."""
     defined = kind.definition
     return Resource(defined.group, defined.version, defined.plural, defined.kind)
 
@@ -30,18 +31,20 @@ def _of_child(child: plans.Child) -> Resource:
     return Resource(child.group, child.version, child.plural, child.kind)
 
 
-RESOURCES = tuple(map(_resource, KINDS))
+RESOURCES = tuple(map(resource_of, KINDS))
 """The resources of all kinds of jobs."""
 INSTALLED = tuple(kind for kind in KINDS if not kind.definition.project)
 """The kinds that are installed on clusters, and served there."""
-INSTALLED_RESOURCES = tuple(map(_resource, INSTALLED))
+INSTALLED_RESOURCES = tuple(map(resource_of, INSTALLED))
 """Their resources."""
-OF_OTHERS = tuple(kind.definition.kind for kind in KINDS if kind.definition.project)
-"""The names of the kinds of other projects, which are served where that is asked for."""
-SCALABLE = tuple(_resource(kind) for kind in KINDS if kind.definition.scale is not None)
+PROJECT_KINDS = tuple(kind for kind in KINDS if kind.definition.project)
+"""The kinds of other projects, which are served where that is asked for."""
+OF_OTHERS = tuple(kind.definition.kind for kind in PROJECT_KINDS)
+"""Their names."""
+SCALABLE = tuple(resource_of(kind) for kind in KINDS if kind.definition.scale is not None)
 """The resources that can be scaled."""
 SCALE_SERVED = tuple(
-    _resource(kind) for kind in KINDS if kind.definition.scale or kind.definition.not_scalable
+    resource_of(kind) for kind in KINDS if kind.definition.scale or kind.definition.not_scalable
 )
 """The resources with a ``scale`` subresource, which may refuse every write."""
 
@@ -78,7 +81,7 @@ def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedK
     )
     return [
         OperatedKind(
-            resource=_resource(kind),
+            resource=resource_of(kind),
             component=kind.component,
             label=kind.label,
             selector=kind.selector,

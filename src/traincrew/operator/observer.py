@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
+from traincrew.api.fullstatus import ProjectJob
 from traincrew.api.meta import CustomObject, View
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request, WriteTracker
@@ -73,7 +74,8 @@ class Observer:
         self._tracker = tracker
         self._reports = reports
         self._log = get_logger()
-        self.jobs = _informer(manager, kind.resource, CustomObject, namespace=namespace)
+        view = ProjectJob if kind.project is not None else CustomObject
+        self.jobs = _informer(manager, kind.resource, view, namespace=namespace)
         selection = {
             "namespace": namespace,
             "label_selector": kind.selector or kind.label,

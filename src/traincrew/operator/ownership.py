@@ -1,21 +1,22 @@
-"""Whether jobs of another project's kind are served here, or left to that project's operator.
+"""Whose jobs those of another project's kind are: its own operator's, or ours.
 
-Two operators that reconcile the same jobs would undo each other's work. So nothing is planned for
-them while there is a Deployment of the other operator, or while the definition is one that drops
-what this operator stores in the status: docs/design/todays-manifests.md.
+While the project's operator runs, both would create the pods of each job. So that one comes first.
+It is there as long as its Deployment, by label, wants pods, or as somebody renews its Lease. Jobs
+get an empty plan meanwhile. See docs/design/todays-manifests.md.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from traincrew.api.meta import ObjectMeta
+from traincrew.api.meta import ObjectMeta, View
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request
 from traincrew.engine.observability import get_logger
-from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
-from traincrew.operator.jobs import reference_of
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, LEASES
+from traincrew.operator.statuses import KEEPS_EVERYTHING, Schema
 from traincrew.plan.shared.model import Plan
 
 if TYPE_CHECKING:
@@ -24,35 +25,55 @@ if TYPE_CHECKING:
     from traincrew.api.kind import Project
     from traincrew.engine.cache import Informer
     from traincrew.engine.controller import Manager
-    from traincrew.engine.events import EventRecorder
-    from traincrew.engine.objects import AnyObject
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.reconciler import Reconciler
     from traincrew.plan.shared.model import Decision, Observed
 
-
-NOT_SERVED = "NotServed"
-"""Reason of the event of a job that nobody serves."""
-
-
-class _Status(Struct):
-    keeps_unknown_fields: bool = field(default=False, name="x-kubernetes-preserve-unknown-fields")
+LEASE_SECONDS = 15
+"""How long a Lease counts that does not say it; client-go's default."""
+MAX_LEASE_SECONDS = 300
+"""The longest time that a Lease counts without a renewal, whatever it says."""
 
 
-class _Properties(Struct):
-    status: _Status = field(default_factory=_Status)
+class _Replicas(View, frozen=True, gc=False, kw_only=True):
+    replicas: int | None = None
+
+
+class Deployment(View, frozen=True, gc=False, kw_only=True):
+    """A Deployment, as far as it tells whether its program runs."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: _Replicas = field(default_factory=_Replicas)
+
+    @property
+    def wants_pods(self) -> bool:
+        """Whether it has not been scaled to zero."""
+        return self.spec.replicas != 0
+
+
+class _Holder(View, frozen=True, gc=False, kw_only=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(View, frozen=True, gc=False, kw_only=True):
+    """A Lease of leader election."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: _Holder = field(default_factory=_Holder)
 
 
 class _OpenAPI(Struct):
-    properties: _Properties = field(default_factory=_Properties)
+    properties: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class _Schema(Struct):
     root: _OpenAPI = field(default_factory=_OpenAPI, name="openAPIV3Schema")
 
 
-class _Version(Struct, rename="camel"):
-    storage: bool = False
+class _Version(Struct):
+    name: str = ""
     schema: _Schema = field(default_factory=_Schema)
 
 
@@ -66,13 +87,18 @@ class Definition(Struct):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: _Versions = field(default_factory=_Versions)
 
-    @property
-    def keeps_status(self) -> bool:
-        """Whether it stores every field of a status, as the definitions of this project do."""
-        return any(
-            each.storage and each.schema.root.properties.status.keeps_unknown_fields
-            for each in self.spec.versions
-        )
+    def status_schema(self, version: str) -> Schema:
+        """Return the schema of the status in a version."""
+        for each in self.spec.versions:
+            if each.name == version:
+                return each.schema.root.properties.get("status", {})
+        return KEEPS_EVERYTHING
+
+
+class _Held(NamedTuple):
+    holder: str
+    until: float
+    """Until when it counts, by this process's clock; those of holders may be wrong."""
 
 
 class Ownership:
@@ -82,86 +108,136 @@ class Ownership:
         manager: Runs the watches; nothing is reconciled before their first answers.
         kind: The kind.
         project: The project whose kind it is.
-        events: Records why nobody serves a job.
+        clock: Source of time.
     """
 
     def __init__(
-        self, manager: Manager, kind: OperatedKind, project: Project, events: EventRecorder
+        self,
+        manager: Manager,
+        kind: OperatedKind,
+        project: Project,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._kind, self._project = kind, project
-        self._events = events.reporter(kind.component)
-        self._name = f"{kind.resource.plural}.{kind.resource.group}"
-        self._deployments: Informer[Any] = manager.informer(
-            DEPLOYMENTS, label_selector=project.deployments, metadata_only=True
+        self._kind, self._project, self._clock = kind, project, clock
+        self._deployments = _informer(
+            manager, DEPLOYMENTS, Deployment, label_selector=project.deployments
         )
-        view: type[Any] = Definition
-        self._definitions: Informer[Any] = manager.informer(
-            CUSTOM_RESOURCE_DEFINITIONS, view, field_selector=f"metadata.name={self._name}"
+        self._leases: Informer[Any] | None = None
+        if project.lease:
+            self._leases = _informer(
+                manager, LEASES, Lease, field_selector=f"metadata.name={project.lease}"
+            )
+            self._leases.add_handler(self._lease_changed)
+        name = f"{kind.resource.plural}.{kind.resource.group}"
+        self._definitions = _informer(
+            manager,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            Definition,
+            field_selector=f"metadata.name={name}",
         )
         self._deployments.add_handler(self._deployment_changed)
         self._definitions.add_handler(self._definition_changed)
-        self._running: set[tuple[str, str]] = set()
-        self._keeps_status = True
+        self._running: set[str] = set()
+        self._held: dict[str, _Held] = {}
+        self._status_schema = KEEPS_EVERYTHING
         self._said = ""
 
-    def _deployment_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:
+    # -- what is there ------------------------------------------------------------------------
+
+    def _deployment_changed(self, old: Deployment | None, new: Deployment | None) -> None:
         if old is not None:
-            self._running.discard((old.metadata.namespace, old.metadata.name))
-        if new is not None:
-            self._running.add((new.metadata.namespace, new.metadata.name))
+            self._running.discard(_name_of(old))
+        if new is not None and new.wants_pods:
+            self._running.add(_name_of(new))
         self._say()
 
-    def _definition_changed(self, old: Definition | None, new: Definition | None) -> None:  # noqa: ARG002
-        # Without a definition there are no jobs.
-        self._keeps_status = new is None or new.keeps_status
+    def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
+        if new is None:
+            assert old is not None
+            self._held.pop(_name_of(old), None)
+        elif not new.spec.holder_identity:
+            self._held.pop(_name_of(new), None)  # released
+        elif old is None or old.spec != new.spec:
+            seconds = new.spec.lease_duration_seconds or LEASE_SECONDS
+            until = self._clock.monotonic() + min(max(seconds, 1), MAX_LEASE_SECONDS)
+            self._held[_name_of(new)] = _Held(new.spec.holder_identity, until)
         self._say()
+
+    def _definition_changed(self, _old: Definition | None, new: Definition | None) -> None:
+        # Without a definition there are no jobs.
+        if new is not None:
+            self._status_schema = new.status_schema(self._kind.resource.version)
+
+    def status_schema(self) -> Schema:
+        """The schema of the status in the kind's definition."""
+        return self._status_schema
 
     @property
     def why_not(self) -> str:
         """Why the kind is not served here; empty if it is."""
         if self._running:
-            return f"Deployment {'/'.join(min(self._running))} of {self._project.name} serves it"
-        if not self._keeps_status:
-            return (
-                f"the CustomResourceDefinition {self._name} is that of {self._project.name}, whose"
-                " status has no room for what this operator stores: delete it and start the"
-                f" cluster again, or install {self._project.name}"
-            )
+            return f"Deployment {min(self._running)} of {self._project.name} serves it"
+        now = self._clock.monotonic()
+        for name, held in sorted(self._held.items()):
+            if held.until > now:
+                return f"{held.holder} has Lease {name} of {self._project.name}, and serves it"
         return ""
 
-    def _say(self) -> None:
+    @property
+    def _seconds_left(self) -> float | None:
+        """When to ask again, if only Leases are in the way: nobody tells that one is over."""
+        if self._running or not self._held:
+            return None
+        left = max(held.until for held in self._held.values()) - self._clock.monotonic()
+        return max(left, 0.1)
+
+    def _say(self) -> str:
+        """Log a change; return why the kind is not served here."""
         why, before = self.why_not, self._said
-        if why == before:
-            return
-        self._said = why
-        log, kind = get_logger(), self._kind.resource.kind
-        if why:
-            log.warning("a kind is not served here", kind=kind, reason=why)
-        else:
-            log.info("a kind is served here again", kind=kind)
+        if why != before:
+            self._said = why
+            log, kind = get_logger(), self._kind.resource.kind
+            if why:
+                log.warning("a kind is not served here", kind=kind, reason=why)
+            else:
+                log.info("a kind is served here again", kind=kind)
+        return why
+
+    # -- what follows -------------------------------------------------------------------------
 
     def guarded(self) -> OperatedKind:
         """Return the kind with plans that do nothing while it is not served here."""
         kind = self._kind
 
         def plan(observed: Observed, now: datetime) -> Decision:
-            if why := self.why_not:
-                # A job that its own operator serves has the events of that one.
-                if not self._running:
-                    job = reference_of(kind.resource, observed.job)
-                    self._events.event(job, "Warning", NOT_SERVED, why)
-                return Plan(status=observed.job.status)
+            if self._say():
+                return Plan(status=observed.job.status, requeue_after=self._seconds_left)
             return kind.plan(observed, now)
 
         return structs.replace(kind, plan=plan)
 
     def serve(self, reconciler: Reconciler) -> None:
-        """Reconcile all jobs again when the owner changes."""
+        """Reconcile all jobs again when the owner, or the definition, changes."""
 
         def everything(_changed: Any) -> list[Request]:
             return [
                 Request(job.metadata.namespace, job.metadata.name) for job in reconciler.jobs.list()
             ]
 
+        def unless_renewed(lease: Lease) -> list[Request]:
+            # A renewal every other second changes nothing for jobs.
+            return [] if _name_of(lease) in self._held else everything(lease)
+
         reconciler.controller.watch(self._deployments, everything)
+        if self._leases is not None:
+            reconciler.controller.watch(self._leases, unless_renewed)
         reconciler.controller.watch(self._definitions, everything)
+
+
+def _name_of(obj: Deployment | Lease) -> str:
+    return f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+
+def _informer(manager: Manager, *args: Any, **selected: Any) -> Informer[Any]:
+    informer: Informer[Any] = manager.informer(*args, **selected)
+    return informer

@@ -46,6 +46,7 @@ from traincrew.operator.options import WORKERS
 from traincrew.operator.pace import MAX_REST, Pace
 from traincrew.operator.progress import Target
 from traincrew.operator.queues import KueueApi, Queues
+from traincrew.operator.statuses import KEEPS_EVERYTHING, StatusWriter
 from traincrew.plan.shared.model import (
     ChildKey,
     Confirm,
@@ -62,7 +63,7 @@ from traincrew.plan.shared.model import (
 from traincrew.plan.shared.schedulers import POD_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from traincrew.api.meta import CustomObject
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.progress import Reports
+    from traincrew.operator.statuses import Schema
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.model import Decision, GroupWrite, Write
 
@@ -96,6 +98,7 @@ class Reconciler:
         reports: What training programs report; nothing by default.
         schedulers: Place pods together; none by default.
         kueue: Admits jobs in queues; it is not watched by default.
+        status_schema: Returns the schema of the status in the kind's definition.
         workers: Maximum number of jobs reconciled at the same time.
         clock: Source of time.
     """
@@ -112,6 +115,7 @@ class Reconciler:
         reports: Reports | None = None,
         schedulers: GangSchedulers | None = None,
         kueue: KueueApi | None = None,
+        status_schema: Callable[[], Schema] = lambda: KEEPS_EVERYTHING,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -133,6 +137,7 @@ class Reconciler:
         )
         self._job_writer = JobWriter(client, kind.resource, self._tracker)
         self._deferral = Deferral(gate, clock, self.controller.enqueue)
+        self._statuses = StatusWriter(self._job_writer, self._deferral, self._events, status_schema)
         self._pace = Pace(clock)
         self._checks = Checks(self._writer, self._deferral, clock)
         self._observer = Observer(
@@ -276,7 +281,7 @@ class Reconciler:
             if not isinstance(again, Plan):
                 return Result(requeue_after=1.0)
             plan = again
-        version, later = await self._write_status(job, plan)
+        version, later = await self._statuses.write(job, plan)
         if plan.delete_job:
             await self._job_writer.delete(job, version)
             self._report(job, "Delete", [ChildKey(self._kind.resource.kind, job.metadata.name)])
@@ -481,33 +486,6 @@ class Reconciler:
         metadata = written["metadata"]
         if generation := metadata.get("generation"):
             memory.generations[metadata["uid"]] = generation
-
-    # -- the job itself -----------------------------------------------------------------------
-
-    async def _write_status(self, job: CustomObject, plan: Plan) -> tuple[str, float | None]:
-        """Store the status if it differs.
-
-        Returns:
-            The job's new resourceVersion, and the delay in seconds if the status can be written
-            later.
-        """
-        version = job.metadata.resource_version
-        changes = mergepatch.difference(job.status, plan.status)
-        request = request_of(job)
-        if not changes:
-            self._deferral.status_settled(request)
-            return version, None
-        left = self._deferral.delay_status(request, urgent=plan.urgent, patient=plan.patient)
-        if left:
-            return version, left
-        version = await self._job_writer.patch(job, {"status": changes}, subresource="status")
-        self._deferral.status_settled(request)
-        for event in plan.events:
-            self._log.info(event.message, reason=event.reason)
-            self._events.event(
-                self._job_writer.reference(job), event.type, event.reason, event.message
-            )
-        return version, None
 
 
 def _may_be_accepted(refusal: Refusal) -> bool:

@@ -13,12 +13,12 @@ from traincrew.cli.manifest.served import require_served
 DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: mpijobs.kubeflow.org}
+metadata: {name: tfjobs.kubeflow.org}
 spec:
   group: kubeflow.org
-  names: {plural: mpijobs, kind: MPIJob}
+  names: {plural: tfjobs, kind: TFJob}
   scope: Namespaced
-  versions: [{name: v2beta1, served: true}, {name: v1, served: false}]
+  versions: [{name: v1, served: true}, {name: v1beta1, served: false}]
 ---
 """
 
@@ -33,7 +33,7 @@ def manifest(directory: Path, api_version: str, kind: str, before: str = "") -> 
 @pytest.mark.parametrize(
     ("api_version", "kind", "said"),
     [
-        ("kubeflow.org/v2beta1", "MPIJob", "; kubeflow.org has ChainerJob, MXJob, PyTorchJob here"),
+        ("kubeflow.org/v1", "TFJob", "; kubeflow.org has ChainerJob, MPIJob, MXJob, PyTorchJob here"),
         ("foo.example/v1", "TFJob", ""),
         ("kubeflow.org/v1", "ChainerJob", "; did you mean apiVersion: kubeflow.org/v1alpha1?"),
         ("kubeflow.org/v1alpha1", "ChainrJob", "; did you mean kind: ChainerJob?"),
@@ -55,9 +55,9 @@ def test_an_unknown_kind(tmp_path: Path, api_version: str, kind: str, said: str)
 
 
 def test_definitions_in_the_manifests_count(tmp_path: Path) -> None:
-    require_served(load([manifest(tmp_path, "kubeflow.org/v2beta1", "MPIJob", DEFINITION)]))
-    with pytest.raises(BadInput, match=r"mean apiVersion: kubeflow\.org/v2beta1"):
-        require_served(load([manifest(tmp_path, "kubeflow.org/v1", "MPIJob", DEFINITION)]))
+    require_served(load([manifest(tmp_path, "kubeflow.org/v1", "TFJob", DEFINITION)]))
+    with pytest.raises(BadInput, match=r"mean apiVersion: kubeflow\.org/v1"):
+        require_served(load([manifest(tmp_path, "kubeflow.org/v1beta1", "TFJob", DEFINITION)]))
 
 
 def test_each_unknown_kind_is_named(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ def test_only_what_can_be_scaled_is(tmp_path: Path, environment: dict[str, str])
     result = run(environment, "-f", manifest(tmp_path, "true"), "--scale", "3@1s")
     assert result.returncode == 2
     told = (
-        "--scale: ChainerJob cannot be scaled while it runs, ElasticJob, MPICluster or PyTorchJob"
-        " can"
+        "--scale: ChainerJob cannot be scaled while it runs, ElasticJob, MPICluster, MPIJob or"
+        " PyTorchJob can"
     )
     assert told in result.stderr
 

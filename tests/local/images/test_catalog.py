@@ -60,6 +60,7 @@ def name_of(catalog: Catalog, image: str) -> str:
         ("busybox", "host"),
         ("busybox:1.36", "host"),
         ("alpine:3.20", "alpine"),
+        ("mpioperator/mpi-pi:openmpi", "mpi-operator"),
         ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "pytorch"),
         ("docker.io/kubeflowkatib/pytorch-mnist:v1beta1-45c5727", "pytorch-mnist"),
         ("kubeflow/pytorch-dist-mnist:latest", "pytorch-mnist"),

@@ -8,8 +8,8 @@ import pytest
 from plan.chainerjob.world import ChainerWorld, distributed, plain
 from plan.shared.queues import assert_moved, moved
 from plan.world import writes_children
-from traincrew.plan.chainerjob.observed import WATCH_LAG_SECONDS
 from traincrew.plan.shared import podrecords
+from traincrew.plan.shared.masterjob import WATCH_LAG_SECONDS
 from traincrew.plan.shared.model import ChildKey, Plan, Refusal
 
 MASTER = ChildKey("Job", "digits-mn-master")

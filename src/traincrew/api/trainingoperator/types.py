@@ -43,6 +43,8 @@ PROJECT = Project(
     name="training-operator",
     # manifests/base/deployment.yaml of training-operator
     deployments="control-plane=kubeflow-training-operator",
+    # cmd/training-operator.v1/main.go
+    lease="1ca428e5.training-operator.kubeflow.org",
 )
 HERE = "kubeflow.org/training-operator"
 """Value of ``spec.runPolicy.managedBy`` of jobs that are not managed elsewhere."""

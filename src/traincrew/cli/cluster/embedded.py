@@ -30,8 +30,6 @@ _LOOPBACK = "127.0.0.1"
 FIELD_MANAGER = "traincrew"
 _KUBECTL = "kubectl"
 """The field manager of `kubectl apply --server-side`."""
-_INSTALLED = "traincrew.dev/installed"
-"""Annotation of definitions of other projects' kinds that were installed here."""
 
 
 class Embedded:
@@ -61,6 +59,8 @@ class Embedded:
         self._operator: asyncio.Task[None] | None = None
         self._stop_operator = asyncio.Event()
         self._stopped = False
+        self._kinds: list[str] = []
+        """Kinds of other projects whose definitions have our version."""
         self._accelerators: Accelerators
         self.cluster: LocalCluster
 
@@ -156,30 +156,41 @@ class Embedded:
                     CUSTOM_RESOURCE_DEFINITIONS, document, field_manager=FIELD_MANAGER
                 )
             for document in map(definition, OF_OTHERS):
-                await self._install_of_others(document)
+                if await self._install_of_others(document):
+                    self._kinds.append(document["spec"]["names"]["kind"])
         except ApiError as error:
             name = document["metadata"]["name"]
             raise CommandFailed(f"cannot install {name}: {error.message}") from error
 
-    async def _install_of_others(self, document: dict[str, Any]) -> None:
+    async def _install_of_others(self, document: dict[str, Any]) -> bool:
         """Install the definition of another project's kind, unless the user has installed theirs.
+
+        Return whether its version is served: theirs may have other ones only.
 
         It is applied in the name of the user's kubectl. So `kubectl apply --server-side` replaces
         all of it with theirs, without a conflict, and drops the annotation.
         """
         from traincrew.engine.errors import NotFoundError
         from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+        from traincrew.local.apiserver.kinds.apiextensions.custom_resource_definition import (
+            STANDS_IN,
+        )
 
         client, metadata = self.cluster.client, document["metadata"]
         with contextlib.suppress(NotFoundError):
-            if not _is_ours(await client.get(CUSTOM_RESOURCE_DEFINITIONS, metadata["name"])):
-                return
-        marked = {**document, "metadata": {**metadata, "annotations": {_INSTALLED: "true"}}}
+            found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, metadata["name"])
+            if not _is_ours(found):
+                (version,) = document["spec"]["versions"]
+                return any(
+                    each["name"] == version["name"] and each["served"]
+                    for each in found["spec"]["versions"]
+                )
+        marked = {**document, "metadata": {**metadata, "annotations": {STANDS_IN: "true"}}}
         await client.apply(CUSTOM_RESOURCE_DEFINITIONS, marked, field_manager=_KUBECTL)
+        return True
 
     async def _start_operator(self) -> None:
         from traincrew.operator.app import run_operator
-        from traincrew.operator.kinds import OF_OTHERS
         from traincrew.operator.options import OperatorOptions
 
         ready = asyncio.Event()
@@ -188,7 +199,7 @@ class Embedded:
         options = OperatorOptions(
             leader_elect=False,
             # Nor is there an operator of another project, unless the user installs one.
-            kinds=OF_OTHERS,
+            kinds=tuple(self._kinds),
             accelerators=self._accelerators,
             progress=self._progress() if self._options.progress else None,
         )
@@ -273,13 +284,15 @@ class Embedded:
 
 def _is_ours(definition: dict[str, Any]) -> bool:
     """Return whether a definition of another project's kind is as it was installed here."""
+    from traincrew.local.apiserver.kinds.apiextensions.custom_resource_definition import STANDS_IN
+
     metadata = definition["metadata"]
     managers = {
         (entry.get("manager"), entry.get("operation"))
         for entry in metadata.get("managedFields") or ()
         if not entry.get("subresource")
     }
-    return _INSTALLED in (metadata.get("annotations") or {}) and managers == {(_KUBECTL, "Apply")}
+    return STANDS_IN in (metadata.get("annotations") or {}) and managers == {(_KUBECTL, "Apply")}
 
 
 def _free_port(wanted: int) -> int:

@@ -154,6 +154,12 @@ class _Command(click.Command):
     show_default=True,
     help="Scheduler that places the pods of a job together; auto takes one that the cluster has.",
 )
+@click.option(
+    "--kinds",
+    metavar="NAMES",
+    multiple=True,
+    help="Serve kinds of other projects, too, where their own operator does not run.",
+)
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option(
     "--metrics-secure-address",
@@ -205,6 +211,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     git_image: str | None,
     controller_config_file: Path | None,
     gang_scheduling: Mode,
+    kinds: tuple[str, ...],
     gc_interval: str | None,
     chaos_level: str | None,
     metrics_address: str | None,
@@ -261,6 +268,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         renew_deadline=leader_elect_renew_deadline,
         retry_period=leader_elect_retry_period,
         gang_scheduling=gang_scheduling,
+        kinds=_kinds(kinds),
         workers=workers,
         identity=identity(os.environ.get("MY_POD_NAME")),
         accelerators=accelerators,
@@ -325,6 +333,24 @@ def _progress(
         metrics=tuple(filter(None, (metrics or "").replace(" ", "").split(","))),
         **secret,
     )
+
+
+def _kinds(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the kinds of other projects that are named, each once.
+
+    Raises:
+        BadInput: There is no such kind.
+    """
+    from traincrew.operator.kinds import OF_OTHERS
+
+    named = dict.fromkeys(name.strip() for text in texts for name in text.split(","))
+    named.pop("", None)
+    if unknown := [name for name in named if name not in OF_OTHERS]:
+        raise BadInput(
+            f"--kinds {','.join(unknown)}: write some of {', '.join(OF_OTHERS)};"
+            " all other kinds of this operator are always served"
+        )
+    return tuple(named)
 
 
 def _named_by_environment() -> str | None:

@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import field
+from msgspec.structs import force_setattr
 
+from traincrew.api import fullstatus
+from traincrew.api.kinds import OF_OTHERS
 from traincrew.engine.objects import ObjectMeta, View
 from traincrew.plan.shared.views import ContainerState, ContainerStatus, PodCondition
 
@@ -37,6 +40,14 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=View)
+
+_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
+"""Those that tell the phase, the most important one first."""
+_SUMMARY = frozenset({"phase", "reason", "message"})
+"""The fields that follow from the conditions."""
+
+_OF_OTHERS = frozenset((kind.api_version, kind.kind) for kind in OF_OTHERS)
+"""The kinds whose definitions may have no room for all of the status."""
 
 Condition = PodCondition
 """A condition of a pod, a node, a Job or a training job."""
@@ -193,6 +204,11 @@ class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """A mapping or a list of counts, one for each role."""
 
     @property
+    def leading(self) -> Condition | None:
+        """The most important condition that is true: the phase of a status without one."""
+        return next((one for kind in _CONDITIONS if (one := self.true(kind))), None)
+
+    @property
     def end(self) -> str:
         """``Succeeded`` or ``Failed``, also of a batch Job or a Pod; empty before its end."""
         if self.true("Failed") or self.phase == "Failed":
@@ -201,14 +217,47 @@ class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
         return "Succeeded" if succeeded else ""
 
 
+class Annotations(View, frozen=True, gc=False, kw_only=True):
+    """The annotations of a job that are read."""
+
+    status: str = field(default="", name=fullstatus.ANNOTATION)
+
+
+class JobMeta(ObjectMeta, frozen=True, gc=False, kw_only=True):
+    """``metadata`` of a job."""
+
+    annotations: Annotations = field(default_factory=Annotations)
+
+
 class Job(View, frozen=True, gc=False, kw_only=True):
     """The object that a user submitted and waits for: a training job, a batch Job or a Pod."""
 
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: JobMeta = field(default_factory=JobMeta)
     kind: str = ""
     api_version: str = ""
     spec: dict[str, Any] = field(default_factory=dict)
     status: JobStatus = field(default_factory=JobStatus)
+
+    def __post_init__(self) -> None:
+        """Add the fields of the status that are in an annotation."""
+        text = self.metadata.annotations.status
+        if not text or (self.api_version, self.kind) not in _OF_OTHERS:
+            return
+        more = fullstatus.restored(text, self.metadata.uid)
+        leading = self.status.leading
+        if leading is not None and leading.type != more.get("phase"):
+            # Another operator has written the conditions since.
+            more = {name: each for name, each in more.items() if name not in _SUMMARY}
+        try:
+            found = decode(more, JobStatus)
+        except msgspec.ValidationError:
+            return  # not written by this program
+        fields = {
+            each.name: getattr(found, each.name)
+            for each in msgspec.structs.fields(JobStatus)
+            if each.encode_name in more
+        }
+        force_setattr(self, "status", msgspec.structs.replace(self.status, **fields))
 
 
 class Reference(View, frozen=True, gc=False, kw_only=True):

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNSEEN", "JobState", "job_state", "pods_in"]
 
-_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
-"""Of a status without a phase, such as that of a batch Job: the most important one first."""
-
 
 class JobState(NamedTuple):
     """The state of a job; all texts are one printable line.
@@ -54,10 +51,8 @@ def job_state(job: Job) -> JobState:
     """Return the state of a job."""
     status = job.status
     phase, reason, message = status.phase, status.reason, status.message
-    if not phase:
-        found = next((one for kind in _CONDITIONS if (one := status.true(kind))), None)
-        if found is not None:
-            phase, reason, message = found.type, found.reason, found.message
+    if not phase and (found := status.leading) is not None:
+        phase, reason, message = found.type, found.reason, found.message
     failed, stalled = status.true("Failed"), status.false("Progressing")
     synced = status.false("Synced")
     return JobState(

@@ -40,6 +40,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         *rbac.operator_binding(),
         rbac.lease_role(),
         rbac.lease_binding(),
+        *rbac.project_roles(),
         *rbac.metrics_roles(),
         *rbac.progress_roles(),
         *flowcontrol.priority_and_fairness(),

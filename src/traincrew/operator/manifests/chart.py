@@ -33,6 +33,7 @@ def files() -> dict[str, str]:
         "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],
+        "other-kinds": rbac.project_roles(),
         "priority-and-fairness": flowcontrol.priority_and_fairness(),
         "progress": [*rbac.progress_roles(), workload.progress_service()],
         "service-account": [rbac.service_account()],

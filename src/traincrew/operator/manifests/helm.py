@@ -41,9 +41,7 @@ class HelmWriter(Struct, frozen=True):
         """Return objects as the text of one template file."""
         text = []
         for node in nodes:
-            document, condition = (
-                (node.node, _condition(node)) if isinstance(node, When) else (node, "")
-            )
+            document, condition = _unwrapped(node)
             body = "\n".join(["---", *self._lines(document, 0)])
             text.append(f"{{{{- if {condition} }}}}\n{body}\n{{{{- end }}}}" if condition else body)
         return "\n".join(text) + "\n"
@@ -129,6 +127,17 @@ class HelmWriter(Struct, frozen=True):
             case Text(parts):
                 return "".join(self._inline(part) for part in parts)
         return str(node)
+
+
+def _unwrapped(node: Any) -> tuple[Any, str]:
+    """Return an object, and the condition for it; conditions may be in each other."""
+    conditions = []
+    while isinstance(node, When):
+        conditions.append(_condition(node))
+        node = node.node
+    if len(conditions) > 1:
+        return node, "and " + " ".join(f"({each})" for each in conditions)
+    return node, "".join(conditions)
 
 
 def _condition(node: When) -> str:

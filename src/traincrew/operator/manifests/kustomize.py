@@ -29,6 +29,7 @@ def files(filling: Filling) -> dict[str, str]:
     network_policy = filled(workload.network_policy())
     optional = {
         "metrics_roles.yaml": filled(*rbac.metrics_roles()),
+        "other_kinds.yaml": filled(*rbac.project_roles()),
         "priority_and_fairness.yaml": filled(*flowcontrol.priority_and_fairness()),
     }
     return {

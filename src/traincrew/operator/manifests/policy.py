@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds import INSTALLED
+from traincrew.api.kinds import KINDS
 from traincrew.operator.manifests.template import Document, Namespace, Text, Value, text
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _creates_children() -> Text:
 
 def _changes_children() -> Text:
     """Return an expression for what is changed; pods may be those of a child."""
-    groups = _list(dict.fromkeys(kind.group for kind in INSTALLED))
+    groups = _list(dict.fromkeys(kind.group for kind in KINDS))
     return text(
         "!(request.operation in ['UPDATE', 'DELETE'])"
         f" || request.resource.resource in {_list([*_OWN, 'pods'])}"
@@ -139,7 +139,7 @@ def _each(resource: str, condition: str) -> str:
 
 def _owned(state: str) -> str:
     """Return an expression for a state of an object that belongs to a job."""
-    kinds = _list(dict.fromkeys(each.kind for each in INSTALLED))
+    kinds = _list(dict.fromkeys(each.kind for each in KINDS))
     owners = f"{state}.metadata.ownerReferences"
     return f"(has({owners}) && {owners}.exists(owner, owner.kind in {kinds}))"
 

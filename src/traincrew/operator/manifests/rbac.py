@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.operator.kinds import INSTALLED, INSTALLED_RESOURCES, SCALE_SERVED
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, LEASES
+from traincrew.operator.kinds import (
+    INSTALLED,
+    INSTALLED_RESOURCES,
+    PROJECT_KINDS,
+    SCALE_SERVED,
+    resource_of,
+)
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
 from traincrew.operator.queues import CLASSES, FLAVORS, POD_CLASSES, WORKLOADS
@@ -18,7 +25,10 @@ from traincrew.plan.shared.kind import PODS
 from traincrew.plan.shared.schedulers import ENGINES, PLURAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.kind import PlannedKind
 
 RBAC = "rbac.authorization.k8s.io"
 _NAME = Value("name")
@@ -39,7 +49,7 @@ def operator_rules() -> list[Document]:
             for kind, resource in zip(INSTALLED, INSTALLED_RESOURCES, strict=True)
             for rule in _kind_rules(resource, writes_spec=kind.writes_spec)
         ),
-        *_child_rules(),
+        *_child_rules(INSTALLED),
         _rule("", "events", "create patch"),
         # Pods are labelled, deleted and created by a dry run, whichever controller creates them.
         _rule("", "pods", "get list watch create patch delete"),
@@ -47,14 +57,14 @@ def operator_rules() -> list[Document]:
         _rule("", "pods/log", "get"),
         *_gang_rules(),
         *_queue_rules(),
-        *_granted_rules(),
+        *_granted_rules(INSTALLED),
     ]
 
 
-def _child_rules() -> list[Document]:
+def _child_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
     """Return the rules for children: one for each API group and set of verbs."""
-    deleted = {child for kind in INSTALLED for child in kind.deletes}
-    children = dict.fromkeys(child for kind in INSTALLED for child in kind.children)
+    deleted = {child for kind in kinds for child in kind.deletes}
+    children = dict.fromkeys(child for kind in kinds for child in kind.children)
     rules: dict[tuple[str, str], list[str]] = {}
     for child in children:
         if child != PODS:
@@ -85,10 +95,10 @@ def queue_rules() -> list[Document]:
     ]
 
 
-def _granted_rules() -> list[Document]:
+def _granted_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
     """Return the rules that the operator grants to the pods of jobs, and must hold for that."""
     verbs: dict[tuple[str, str], list[str]] = {}
-    for kind in INSTALLED:
+    for kind in kinds:
         for granted in kind.grants:
             verbs.setdefault((granted.group, granted.resource), []).extend(granted.verbs)
     return [
@@ -106,6 +116,32 @@ def _kind_rules(kind: Resource, *, writes_spec: bool) -> list[Document]:
         # blockOwnerDeletion, which makes a foreground deletion wait for the children.
         _rule(kind.group, f"{kind.plural}/finalizers", "update"),
     ]
+
+
+def project_rules(kind: PlannedKind) -> list[Document]:
+    """Return the rules for the namespaces of the jobs of another project's kind."""
+    # What the definition drops of the status is written into an annotation of the job.
+    return [
+        *_kind_rules(resource_of(kind), writes_spec=True),
+        *_child_rules([kind]),
+        *_granted_rules([kind]),
+    ]
+
+
+def ownership_rules(kind: PlannedKind) -> list[Document]:
+    """Return the rules for finding out whether the project's own operator runs."""
+    project, resource = kind.definition.project, resource_of(kind)
+    assert project is not None
+    named = {"resourceNames": [f"{resource.plural}.{resource.group}"]}
+    definitions, leases = CUSTOM_RESOURCE_DEFINITIONS, LEASES
+    rules = [
+        _rule(DEPLOYMENTS.group, DEPLOYMENTS.plural, "list watch"),
+        _rule(definitions.group, definitions.plural, "list watch", **named),
+    ]
+    if project.lease:
+        named = {"resourceNames": [project.lease]}
+        rules.append(_rule(leases.group, leases.plural, "list watch", **named))
+    return rules
 
 
 def lease_rules() -> list[Document]:
@@ -153,6 +189,49 @@ def operator_binding() -> list[When]:
         When("watchNamespace", _binding("Role", there)),
         When("watchNamespace", _binding("ClusterRole", _QUEUES)),
     ]
+
+
+def project_roles() -> list[When]:
+    """Return the roles for the kinds of other projects, each with its binding, where asked for.
+
+    Their own operators may be in any namespace.
+    """
+    return [
+        When(f"kinds.{kind.definition.kind}", each)
+        for kind in PROJECT_KINDS
+        for each in _roles_of(kind)
+    ]
+
+
+def _roles_of(kind: PlannedKind) -> list[Any]:
+    """Return the roles of one kind of another project."""
+    resource, name = resource_of(kind), project_role(kind)
+    everywhere: Document = {"name": text(_NAME, f"-{name}")}
+    there: Document = {**everywhere, "namespace": Value("watchNamespace")}
+    owners: Document = {"name": text(_NAME, f"-{name}-owner")}
+    rules = project_rules(kind)
+    return [
+        When("watchNamespace", _role("ClusterRole", everywhere, rules), negated=True),
+        When("watchNamespace", _binding("ClusterRole", everywhere), negated=True),
+        When("watchNamespace", _role("Role", there, rules)),
+        When("watchNamespace", _binding("Role", there)),
+        _role("ClusterRole", owners, ownership_rules(kind)),
+        _binding("ClusterRole", owners),
+        *(
+            _user_role(name, who, into, _user_rules([resource], who, verbs))
+            for who, into, verbs in _USERS
+        ),
+    ]
+
+
+def project_role(kind: PlannedKind) -> str:
+    """Return the name of the role for another project's kind, after that of the installation.
+
+    Kinds of two projects may have names that differ in case only.
+    """
+    project = kind.definition.project
+    assert project is not None
+    return f"{project.name}-{kind.definition.kind.lower()}"
 
 
 def metrics_roles() -> list[When]:
@@ -227,20 +306,22 @@ def progress_roles() -> list[When]:
     ]
 
 
+_USERS = (
+    ("editor", ("admin", "edit"), "create delete deletecollection get list patch update watch"),
+    ("viewer", ("view",), "get list watch"),
+)
+"""Each role of users, the built-in roles that it is added to, and its verbs."""
+
+
 def user_roles() -> dict[tuple[str, str], When]:
     """Return roles, by kind and name, that aggregate access to jobs to admin, edit and view."""
-    everything = "create delete deletecollection get list patch update watch"
-    roles = (
-        ("editor", ("admin", "edit"), everything),
-        ("viewer", ("view",), "get list watch"),
-    )
     groups: dict[str, list[Resource]] = {}
     for resource in INSTALLED_RESOURCES:
         groups.setdefault(resource.kind.lower(), []).append(resource)
     return {
         (kind, who): _user_role(kind, who, into, _user_rules(resources, who, verbs))
         for kind, resources in groups.items()
-        for who, into, verbs in roles
+        for who, into, verbs in _USERS
     }
 
 

@@ -7,11 +7,12 @@ reads it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from traincrew.operator.kinds import PROJECT_KINDS
 from traincrew.operator.options import GIT_IMAGE, HELPER_IMAGE, OperatorOptions
 from traincrew.plan.shared.schedulers import Mode  # noqa: TC001 - decoded
 
@@ -214,6 +215,26 @@ class PriorityAndFairness(_Values, frozen=True):
     ] = 90
 
 
+if TYPE_CHECKING:
+    Kinds = Struct
+else:
+    Kinds = msgspec.defstruct(
+        "Kinds",
+        [
+            (
+                kind.definition.kind,
+                Annotated[bool, Meta(description=f"Of {kind.definition.project.name}.")],
+                False,
+            )
+            for kind in PROJECT_KINDS
+        ],
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+    """Which kinds of other projects are served: one field for each."""
+
+
 class Logs(_Values, frozen=True):
     """The operator's log."""
 
@@ -302,6 +323,16 @@ class Values(_Values, frozen=True):
             )
         ),
     ] = "auto"
+    kinds: Annotated[
+        Kinds,
+        Meta(
+            description=(
+                "Kinds of other projects to serve as well, where their own operator does not run."
+                " Their definitions have to be installed, and are not changed. The operator may"
+                " then see the Deployments and the project's Leases of all namespaces."
+            )
+        ),
+    ] = field(default_factory=Kinds)
     log: Annotated[Logs, Meta(description="The operator's log.")] = field(default_factory=Logs)
     metrics: Annotated[Metrics, Meta(description="Metrics and probes.")] = field(
         default_factory=Metrics

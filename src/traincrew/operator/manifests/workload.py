@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traincrew.operator.kinds import OF_OTHERS
 from traincrew.operator.manifests import monitoring
 from traincrew.operator.manifests.template import (
     Document,
@@ -75,6 +76,7 @@ def _arguments() -> list[object]:
         text("--git-image=", Image("gitImage")),
         text("--workers=", Value("workers")),
         text("--gang-scheduling=", Value("gangScheduling")),
+        *(When(f"kinds.{kind}", f"--kinds={kind}") for kind in OF_OTHERS),
         text("--log-level=", Value("log.level")),
         text("--log-format=", Value("log.format")),
         When("watchNamespace", text("--namespace=", watched)),

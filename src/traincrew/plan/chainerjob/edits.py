@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.meta import parse_time
-from traincrew.plan.chainerjob.observed import WATCH_LAG_SECONDS
 from traincrew.plan.shared import podrecords, pods
 from traincrew.plan.shared.lifecycle import SUSPENDED
+from traincrew.plan.shared.masterjob import WATCH_LAG_SECONDS
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey
 from traincrew.plan.shared.views import StatefulSetView
 from traincrew.plan.shared.writes import digest

@@ -19,13 +19,14 @@ from traincrew.plan.chainerjob import events
 from traincrew.plan.chainerjob.children import LABEL_SET
 from traincrew.plan.chainerjob.edits import Edits
 from traincrew.plan.chainerjob.grants import grant
-from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
+from traincrew.plan.chainerjob.observed import ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
-from traincrew.plan.shared import lifecycle, podrecords
+from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.facts import master_progress
 from traincrew.plan.shared.gangs.job import GangSize
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
+from traincrew.plan.shared.masterjob import WATCH_LAG_SECONDS
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
 from traincrew.plan.shared.queueing import podsets
@@ -174,7 +175,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
             **self.writes.removed_sets(spec, edits),
             **self.writes.outdated_master(spec),
         }
-        plan.delete_pods(self._stalled_masters())
+        plan.delete_pods(self.current.stalled_masters())
         plan.missing = self._missing(spec)
         return []
 
@@ -189,18 +190,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         return [*self.current.master_pods, *self.current.worker_pods]
 
     def retry(self, spec: ChainerJobSpec, numbers: Status, stalled: stall.Stalled) -> str:  # noqa: ARG002
-        records = podrecords.stall(podrecords.read(numbers.pod_records), {MASTER})
-        numbers.pod_records = podrecords.texts(records)
-        return MASTER_RESTARTS
-
-    def _stalled_masters(self) -> list[ObservedPod]:
-        """Return the master's pods to delete because it is stored that the job made no progress."""
-        records = podrecords.read(self.stored.pod_records)
-        return [
-            pod
-            for pod in self.current.master_pods
-            if podrecords.is_stalled(records, MASTER, pod) and pod.active
-        ]
+        return self.current.record_stall(numbers)
 
     def _missing(self, spec: ChainerJobSpec) -> dict[str, dict[str, Any]]:
         missing = {
@@ -219,7 +209,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         Cached, because workers are compared with their records.
         """
         if self._master_state is None and self.current.started:
-            self._master_state = self.current.master_progress(spec, numbers)
+            self._master_state = self.current.master_state(spec, numbers)
         return self._master_state
 
     def progress(self, spec: ChainerJobSpec, numbers: Status, found: list[Problem]) -> Progress:

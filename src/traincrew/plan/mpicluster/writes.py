@@ -23,7 +23,15 @@ from traincrew.plan.shared.grants import names as names_to_grant
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Write
 from traincrew.plan.shared.templates import podtemplate
 from traincrew.plan.shared.views import ChildView, ConfigMapView, RoleBindingView, RoleView
-from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages, with_field
+from traincrew.plan.shared.writes import (
+    annotate,
+    digest,
+    fingerprint,
+    patch,
+    stages,
+    with_field,
+    with_spec,
+)
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
@@ -78,7 +86,7 @@ class Writes:
         first = [
             keys.create,
             self._assets(spec, hostfile),
-            *(self._with_spec(document) for document in self._others(spec)),
+            *(with_spec(self._observed, document) for document in self._others(spec)),
         ]
         workers = self._workers(spec, keys.secret, held=held)
         role, binding = None, None
@@ -169,20 +177,6 @@ class Writes:
         if spec.network_policy.enabled:
             found += children.network_policies(owner, spec)
         return found
-
-    def _with_spec(self, document: dict[str, Any]) -> Write | None:
-        """Create a child, or replace the fields of its ``spec`` that we write."""
-        key = ChildKey.of(document)
-        found = self._observed.children.get(key)
-        if found is None:
-            return Write(create=document)
-        wanted = fingerprint(document)
-        untouched = found.metadata.annotations.get(FINGERPRINT) == wanted
-        if untouched and key not in self._observed.drifted:
-            return None
-        # Not the whole of it: the API server has added fields, of which some are immutable.
-        values: Values = {("spec", name): value for name, value in document["spec"].items()}
-        return patch(key, found, values | annotate(found, {FINGERPRINT: wanted}))
 
     def _hostfile(self, spec: MPIClusterSpec, *, start: bool) -> str:
         """Return the desired hostfile; without autoUpdate that of a running master stays."""

@@ -80,9 +80,12 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
     def expired(self, plan: Plan, status: AnyStatus, policy: CommonPolicy) -> Plan:
         """Let a plan delete a finished job whose time to live is over, or wait for that."""
         left = runpolicy.time_to_live(status, policy, self.now)
-        if left is not None:
+        if left is None:
+            return plan
+        if left.total_seconds() > 0:
             plan.requeue_after = first([plan.requeue_after, left.total_seconds()])
-            plan.delete_job = left.total_seconds() <= 0
+        else:
+            self.expire(plan)
         return plan
 
     def complete(self, plan: Plan) -> Plan:

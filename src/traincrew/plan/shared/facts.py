@@ -345,6 +345,10 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
             unwanted = (pod for pod in self.observed.pods if runpolicy.is_cleaned(policy, pod))
             plan.delete_pods(unwanted)
 
+    def expire(self, plan: Plan) -> None:
+        """Add to the plan what is deleted when the time to live of a finished job is over."""
+        plan.delete_job = True
+
     def at_end(self, plan: Plan, spec: Spec, outcome: Outcome) -> None:
         """Add to the plan what else is said of a job that ends with this reconcile."""
 

@@ -70,6 +70,26 @@ def with_field(
     return patch(key, found, {} if getattr(found, name) == wanted else {(name,): wanted})
 
 
+def with_spec(observed: Observed, document: dict[str, Any]) -> Write | None:
+    """Return the write that creates a child, or replaces the fields of its ``spec`` that we write.
+
+    Args:
+        observed: The children.
+        document: The child, with a fingerprint of its ``spec``.
+    """
+    key = ChildKey.of(document)
+    found = observed.children.get(key)
+    if found is None:
+        return Write(create=document)
+    wanted = fingerprint(document)
+    untouched = found.metadata.annotations.get(FINGERPRINT) == wanted
+    if untouched and key not in observed.drifted:
+        return None
+    # Not the whole of it: the API server has added fields, of which some are immutable.
+    values: Values = {("spec", name): value for name, value in document["spec"].items()}
+    return patch(key, found, values | annotate(found, {FINGERPRINT: wanted}))
+
+
 def annotate(found: ChildView, texts: dict[str, str]) -> Values:
     """Return the changes that set annotations of a child."""
     if not texts:

@@ -310,3 +310,19 @@ async def test_invalid_conditions_of_a_definition_are_tolerated(api: Api) -> Non
     (await api.post(WIDGETS, widget("a"))).ok(201)
     (await api.delete(WIDGET_DEFINITION)).ok()
     (await api.get(WIDGET_DEFINITION)).refused(404)
+
+
+async def test_a_definition_that_stands_in_gives_way_to_other_versions(api: Api) -> None:
+    mine = definition()
+    mine["metadata"]["annotations"] = {"traincrew.dev/installed": "true"}
+    (await api.post(DEFINITIONS, mine)).ok(201)
+    theirs = (await api.get(WIDGET_DEFINITION)).ok()
+    theirs["metadata"]["annotations"] = {}
+    theirs["spec"]["versions"][0]["name"] = "v2"
+    (await api.put(WIDGET_DEFINITION, theirs)).ok()
+    (await api.get(WIDGETS)).refused(404)
+    (await api.get(WIDGETS.replace("v1", "v2"))).ok()
+    theirs = (await api.get(WIDGET_DEFINITION)).ok()
+    assert theirs["status"]["storedVersions"] == ["v2"]
+    theirs["spec"]["versions"][0]["name"] = "v3"
+    (await api.put(WIDGET_DEFINITION, theirs)).refused(422)

@@ -14,7 +14,14 @@ from .status import mark_terminating
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["STRATEGY"]
+__all__ = ["STANDS_IN", "STRATEGY"]
+
+STANDS_IN = "traincrew.dev/installed"
+"""Annotation of definitions that stand in for those of another project, and give way to them.
+
+Theirs may have other versions only. On a real API server nobody could replace the definition then,
+because a version that was ever stored has to stay.
+"""
 
 
 def _default(obj: Document) -> None:
@@ -42,10 +49,22 @@ def _prepare_create(_context: WriteContext, new: Document) -> None:
     new["status"]["storedVersions"] = stored
 
 
+def _prepare_update(
+    _context: WriteContext, new: Document, old: Document, _emptied: frozenset[str]
+) -> None:
+    if STANDS_IN not in field(old, "metadata", "annotations"):
+        return
+    names = {version.get("name") for version in new["spec"].get("versions") or ()}
+    status = new.get("status") or {}
+    stored = [name for name in status.get("storedVersions") or () if name in names]
+    new["status"] = {**status, "storedVersions": stored}
+
+
 STRATEGY = Strategy(
     default=_default,
     validate=definition,
     prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
     decode_fault=nested_schema_fault,
     begin_deletion=mark_terminating,
 )

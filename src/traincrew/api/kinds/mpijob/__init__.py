@@ -1,0 +1,1 @@
+"""MPIJob: the API."""
