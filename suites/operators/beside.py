@@ -10,7 +10,7 @@ from suites.shell import User
 from traincrew.local.directories import default_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 Document = dict[str, Any]
@@ -93,7 +93,11 @@ def settled(
 
 
 def assert_same(
-    ours: Document, theirs: Document, case: str, known: Mapping[tuple[str, str], str]
+    ours: Document,
+    theirs: Document,
+    case: str,
+    known: Mapping[tuple[str, str], str],
+    sometimes: Collection[tuple[str, str]] = (),
 ) -> None:
     """Assert that two users see the same of a job, except for known differences, which there are.
 
@@ -102,6 +106,7 @@ def assert_same(
         theirs: And of one of theirs.
         case: The job.
         known: The differences by case and part, with their reasons.
+        sometimes: Differences that depend on timing.
     """
     # Why a pod failed comes behind what their operators say.
     said = zip(ours["messages"], theirs["messages"], strict=False)
@@ -109,6 +114,8 @@ def assert_same(
     ours["selectors"] = {kind: ours["selectors"].get(kind) for kind in theirs["selectors"]}
     found = {part: (ours[part], theirs[part]) for part in theirs if ours[part] != theirs[part]}
     expected = {part for name, part in known if name == case}
+    for part in {part for name, part in sometimes if name == case}:
+        found.pop(part, None)
     new = {part: pair for part, pair in found.items() if part not in expected}
     assert not new, "ours, and theirs"
     assert expected == found.keys(), "these differences are none any more: remove them from KNOWN"

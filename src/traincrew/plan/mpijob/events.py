@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds.mpijob.types import KIND
+from traincrew.api.kinds.mpijob.types import KIND, LAUNCHER
 from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.model import Event
 from traincrew.plan.shared.replicas import reports
+from traincrew.plan.shared.replicas.places import Replicas
+from traincrew.plan.shared.replicas.reports import Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
     from traincrew.api.kinds.mpijob.types import MPIJobSpec
     from traincrew.plan.shared.lifecycle import Status
 
-_SUSPENSION = (f"{KIND}Suspended", f"{KIND}Resumed")
+WORDS = Words(
+    kind=KIND,
+    expected=frozenset(),
+    suspension=(f"{KIND}Suspended", f"{KIND}Resumed"),
+    replaced="SetPodTemplateRestartPolicy",
+)
 
 
 def transitions(before: Status, after: Status, title: str) -> list[Event]:
@@ -27,7 +34,7 @@ def transitions(before: Status, after: Status, title: str) -> list[Event]:
         title: The job as messages name it.
     """
     found = [*_beginnings(before, after, title)]
-    return [*found, *reports.transitions(before, after, (), _SUSPENSION)]
+    return [*found, *reports.transitions(before, after, WORDS)]
 
 
 def _beginnings(before: Status, after: Status, title: str) -> Iterator[Event]:
@@ -38,10 +45,7 @@ def _beginnings(before: Status, after: Status, title: str) -> Iterator[Event]:
 
 def replaced_policies(spec: MPIJobSpec) -> list[Event]:
     """Warn that the restart policy of the launcher overrides its template's."""
-    replica = spec.launcher
-    return reports.replaced_policy(
-        "spec.mpiReplicaSpecs.Launcher",
-        replica.restart_policy or "OnFailure",
-        replica.template["spec"].get("restartPolicy"),
-        "SetPodTemplateRestartPolicy",
-    )
+    launcher = spec.launcher
+    policy = launcher.restart_policy or "OnFailure"
+    replicas = {LAUNCHER: Replicas(1, launcher.template, policy)}
+    return reports.replaced_policies("spec.mpiReplicaSpecs", replicas, WORDS.replaced)
