@@ -33,7 +33,11 @@ def manifest(directory: Path, api_version: str, kind: str, before: str = "") -> 
 @pytest.mark.parametrize(
     ("api_version", "kind", "said"),
     [
-        ("kubeflow.org/v1", "TFJob", "; kubeflow.org has ChainerJob, MPIJob, MXJob, PyTorchJob here"),
+        (
+            "kubeflow.org/v1",
+            "TFJob",
+            "; kubeflow.org has ChainerJob, MPIJob, MXJob, PyTorchJob here",
+        ),
         ("foo.example/v1", "TFJob", ""),
         ("kubeflow.org/v1", "ChainerJob", "; did you mean apiVersion: kubeflow.org/v1alpha1?"),
         ("kubeflow.org/v1alpha1", "ChainrJob", "; did you mean kind: ChainerJob?"),
