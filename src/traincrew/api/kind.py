@@ -142,10 +142,12 @@ class Project(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         deployments: Label selector of the Deployments of its operator.
+        more_deployments: Selectors of those that are installed in another way.
     """
 
     name: str
     deployments: str
+    more_deployments: tuple[str, ...] = ()
 
 
 class Kind(Struct, kw_only=True, frozen=True):

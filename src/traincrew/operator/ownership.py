@@ -91,25 +91,31 @@ class Ownership:
         self._kind, self._project = kind, project
         self._events = events.reporter(kind.component)
         self._name = f"{kind.resource.plural}.{kind.resource.group}"
-        self._deployments: Informer[Any] = manager.informer(
-            DEPLOYMENTS, label_selector=project.deployments, metadata_only=True
-        )
+        self._deployments: list[Informer[Any]] = [
+            manager.informer(DEPLOYMENTS, label_selector=selector, metadata_only=True)
+            for selector in (project.deployments, *project.more_deployments)
+        ]
         view: type[Any] = Definition
         self._definitions: Informer[Any] = manager.informer(
             CUSTOM_RESOURCE_DEFINITIONS, view, field_selector=f"metadata.name={self._name}"
         )
-        self._deployments.add_handler(self._deployment_changed)
+        for informer in self._deployments:
+            informer.add_handler(self._deployment_changed)
         self._definitions.add_handler(self._definition_changed)
-        self._running: set[tuple[str, str]] = set()
         self._keeps_status = True
         self._said = ""
 
-    def _deployment_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:
-        if old is not None:
-            self._running.discard((old.metadata.namespace, old.metadata.name))
-        if new is not None:
-            self._running.add((new.metadata.namespace, new.metadata.name))
+    def _deployment_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:  # noqa: ARG002
         self._say()
+
+    @property
+    def _running(self) -> set[tuple[str, str]]:
+        """The Deployments of the other operator; each may have the labels of several selectors."""
+        return {
+            (found.metadata.namespace, found.metadata.name)
+            for informer in self._deployments
+            for found in informer.store.list()
+        }
 
     def _definition_changed(self, old: Definition | None, new: Definition | None) -> None:  # noqa: ARG002
         # Without a definition there are no jobs.
@@ -163,5 +169,6 @@ class Ownership:
                 Request(job.metadata.namespace, job.metadata.name) for job in reconciler.jobs.list()
             ]
 
-        reconciler.controller.watch(self._deployments, everything)
+        for informer in self._deployments:
+            reconciler.controller.watch(informer, everything)
         reconciler.controller.watch(self._definitions, everything)
