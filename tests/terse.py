@@ -17,6 +17,7 @@ POD = {"spec": {"containers": [{"image": "example/any:1", "ports": [{"containerP
 _SPECS: dict[str, Document] = {
     "ChainerJob": {"master": {"template": POD}, "workerSets": {"ws": {"template": POD}}},
     "ElasticJob": {"replicaSpecs": {"Worker": {"replicas": 2, "template": POD}}},
+    "JobSet": {"replicatedJobs": [{"name": "workers", "template": {"spec": {"template": POD}}}]},
     "MPICluster": {
         "master": {"template": POD},
         "workers": {"template": POD},

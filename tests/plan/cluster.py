@@ -219,13 +219,14 @@ class Cluster:
         succeeded = any(pod["status"]["phase"] == "Succeeded" for pod in mine.values())
         for pod_name in [each for each, pod in mine.items() if _leaves(pod)]:
             del self.pods[pod_name], mine[pod_name]
+        status["ready"] = sum(ready(pod) for pod in mine.values())
         if succeeded:
             status["succeeded"] = 1
             status["active"] = 0
             status["completionTime"] = self.stamp()
             set_condition(conditions, "Complete", "True", "CompletionsReached", self.stamp())
             return
-        if status.get("failed", 0) > document["spec"]["backoffLimit"]:
+        if status.get("failed", 0) > document["spec"].get("backoffLimit", 6):
             status["active"] = 0
             reason = "BackoffLimitExceeded"
             message = "Job has reached the specified backoff limit"

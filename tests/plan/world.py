@@ -93,6 +93,7 @@ class World(Cluster):
         kind = next(each for each in KINDS if each.definition.kind == manifest["kind"])
         super().__init__(next(iter(kind.definition.containers), "main"))
         plan = kind.plan
+        self._views = VIEWS | {child.kind: child.view for child in kind.children}
         self._plan: Callable[[Observed, datetime], Decision] = lambda observed, now: plan(
             observed, now, OPTIONS
         )
@@ -146,7 +147,7 @@ class World(Cluster):
         seen = sorted(self.seen_pods(confirmed).items())
         pods = [msgspec.convert(pod, ObservedPod) for _, pod in seen]
         children: dict[ChildKey, ChildView] = {
-            key: msgspec.convert(document, VIEWS[key.kind])
+            key: msgspec.convert(document, self._views[key.kind])
             for key, document in self.children.items()
         }
         uids = {JOB_UID, *(child.metadata.uid for child in children.values())}

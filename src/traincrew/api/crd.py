@@ -152,7 +152,7 @@ def _structural(
         (option,) = [option for option in options if option.get("type") != "null"]
         return _structural({**option, **node}, definitions, listed=listed)
     if (template := node.pop("x-pod-template", None)) is not None:
-        return {**pod_template(**template), "description": node["description"]}
+        return {**pod_template(**template), **node}
     node.pop("title", None)
     if listed or node.get("default") is None or isinstance(node["default"], dict | list):
         # The default of an object or list would add fields to every stored job that nobody wrote.

@@ -94,7 +94,7 @@ def _field(node: dict[str, Any], path: str, required: bool) -> Iterator[Field]:
         default = f"`{json.dumps(node['default'])}`".replace('"', "")
     yield Field(
         path=path,
-        type="pod template" if template else _type(node),
+        type=_template_type(node) if template else _type(node),
         default=default,
         limits=_limits(node),
         description=node.get("description", ""),
@@ -106,6 +106,12 @@ def _field(node: dict[str, Any], path: str, required: bool) -> Iterator[Field]:
     if isinstance(node.get("items"), dict):
         yield from _fields(node["items"], f"{path}[]")
     yield from _fields(node, path)
+
+
+def _template_type(node: dict[str, Any]) -> str:
+    """Return what a template is of: pods, or Jobs whose ``spec`` has a template of pods."""
+    spec = node.get("properties", {}).get("spec", {})
+    return "Job template" if "template" in spec.get("properties", {}) else "pod template"
 
 
 def _type(node: dict[str, Any]) -> str:

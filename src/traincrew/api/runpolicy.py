@@ -210,6 +210,17 @@ def policy_of(spec: CommonPolicy | HasRunPolicy) -> CommonPolicy:
 
 
 @cache
+def policy_path(kind: type[Struct]) -> str:
+    """Return the path of the run policy, for messages.
+
+    Args:
+        kind: The type of ``spec``.
+    """
+    has_own = any(each.name == "run_policy" for each in structs.fields(kind))
+    return "spec.runPolicy" if has_own else "spec"
+
+
+@cache
 def default_policy(kind: type[Struct]) -> CommonPolicy:
     """Return the run policy of a job that writes none.
 
@@ -218,7 +229,7 @@ def default_policy(kind: type[Struct]) -> CommonPolicy:
     """
     defaults = {each.name: _default(each) for each in structs.fields(kind)}
     if not issubclass(kind, CommonPolicy):
-        policy: CommonPolicy = defaults["run_policy"]
+        policy: CommonPolicy = defaults.get("run_policy") or CommonPolicy()
         return policy
     names = (each.name for each in structs.fields(CommonPolicy))
     return CommonPolicy(**{name: defaults[name] for name in names})

@@ -398,6 +398,7 @@ class ChildWriter:
         uid: str,
         version: str | None,
         *,
+        foreground: bool = False,
         grace_seconds: int | None = None,
     ) -> ChildKey | None:
         """Delete a child.
@@ -407,6 +408,7 @@ class ChildWriter:
             namespace: Its namespace.
             uid: Its UID; a successor of the same name is not deleted.
             version: The observed resourceVersion; any if None.
+            foreground: Whether it stays until what it owns is gone.
             grace_seconds: Grace period of a pod; its own if None.
 
         Returns:
@@ -423,6 +425,7 @@ class ChildWriter:
                 namespace,
                 uid=uid,
                 resource_version=version,
+                propagation="Foreground" if foreground else "Background",
                 grace_period=grace_seconds if key.kind == PODS.kind else None,
             )
         except NotFoundError as error:

@@ -40,15 +40,10 @@ class _Replicas(View, frozen=True, gc=False, kw_only=True):
 
 
 class Deployment(View, frozen=True, gc=False, kw_only=True):
-    """A Deployment, as far as it tells whether its program runs."""
+    """A Deployment, as far as it tells whether its program runs: not if it is scaled to zero."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: _Replicas = field(default_factory=_Replicas)
-
-    @property
-    def wants_pods(self) -> bool:
-        """Whether it has not been scaled to zero."""
-        return self.spec.replicas != 0
 
 
 class _Holder(View, frozen=True, gc=False, kw_only=True):
@@ -119,9 +114,10 @@ class Ownership:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._kind, self._project, self._clock = kind, project, clock
-        self._deployments = _informer(
-            manager, DEPLOYMENTS, Deployment, label_selector=project.deployments
-        )
+        self._deployments = [
+            _informer(manager, DEPLOYMENTS, Deployment, label_selector=selector)
+            for selector in (project.deployments, *project.more_deployments)
+        ]
         self._leases: Informer[Any] | None = None
         if project.lease:
             self._leases = _informer(
@@ -135,21 +131,27 @@ class Ownership:
             Definition,
             field_selector=f"metadata.name={name}",
         )
-        self._deployments.add_handler(self._deployment_changed)
+        for informer in self._deployments:
+            informer.add_handler(self._deployment_changed)
         self._definitions.add_handler(self._definition_changed)
-        self._running: set[str] = set()
         self._held: dict[str, _Held] = {}
         self._status_schema = KEEPS_EVERYTHING
         self._said = ""
 
     # -- what is there ------------------------------------------------------------------------
 
-    def _deployment_changed(self, old: Deployment | None, new: Deployment | None) -> None:
-        if old is not None:
-            self._running.discard(_name_of(old))
-        if new is not None and new.wants_pods:
-            self._running.add(_name_of(new))
+    def _deployment_changed(self, _old: Deployment | None, _new: Deployment | None) -> None:
         self._say()
+
+    @property
+    def _running(self) -> set[str]:
+        """The Deployments that want pods; each may have the labels of several selectors."""
+        return {
+            _name_of(found)
+            for informer in self._deployments
+            for found in informer.store.list()
+            if found.spec.replicas != 0
+        }
 
     def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
         if new is None:
@@ -228,7 +230,8 @@ class Ownership:
             # A renewal every other second changes nothing for jobs.
             return [] if _name_of(lease) in self._held else everything(lease)
 
-        reconciler.controller.watch(self._deployments, everything)
+        for informer in self._deployments:
+            reconciler.controller.watch(informer, everything)
         if self._leases is not None:
             reconciler.controller.watch(self._leases, unless_renewed)
         reconciler.controller.watch(self._definitions, everything)

@@ -416,6 +416,7 @@ class Reconciler:
                 request.namespace,
                 uid,
                 None if plan.any_version else _version(observed, key),
+                foreground=plan.foreground,
                 grace_seconds=plan.grace_seconds,
             )
             for key, uid in wanted.items()

@@ -231,7 +231,8 @@ def project_role(kind: PlannedKind) -> str:
     """
     project = kind.definition.project
     assert project is not None
-    return f"{project.name}-{kind.definition.kind.lower()}"
+    named = dict.fromkeys((project.name.lower(), kind.definition.kind.lower()))
+    return "-".join(named)
 
 
 def metrics_roles() -> list[When]:

@@ -63,6 +63,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         status_type: Type of its ``status``.
         delegates_limits: Whether a child counts the failures and enforces the deadline, and its end
             is that of the job, also while that is suspended.
+        live_fields: Fields of the status that are kept up to date while pods of a finished job end.
         releasing: Whether pods are to be created or deleted as soon as this plan's status is
             stored.
     """
@@ -70,6 +71,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
     definition: ClassVar[api.Kind]
     status_type: type[AnyStatus]
     delegates_limits: ClassVar[bool] = False
+    live_fields: ClassVar[tuple[str, ...]] = ("replicaStatuses", "workersReady")
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         self.now, self.options = now, options

@@ -14,7 +14,7 @@ from msgspec import field
 
 from traincrew.api.kind import MULTI_KUEUE
 from traincrew.api.reasons import QUEUE_UNAVAILABLE
-from traincrew.api.runpolicy import CommonPolicy
+from traincrew.api.runpolicy import policy_path
 from traincrew.plan.shared.assembly import PlanAssembly, first
 from traincrew.plan.shared.facts import Spec
 from traincrew.plan.shared.gangs.releasing import GangRelease
@@ -59,7 +59,7 @@ class Holding(PlanAssembly[Spec, AnyStatus]):
     @property
     def policy_field(self) -> str:
         """Path of the run policy, for messages."""
-        return "spec" if issubclass(self.definition.spec, CommonPolicy) else "spec.runPolicy"
+        return policy_path(self.definition.spec)
 
     @property
     def _manager(self) -> str:

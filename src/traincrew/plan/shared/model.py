@@ -343,6 +343,7 @@ class Plan(Struct, kw_only=True):
             its pod. A document is tried once, and again only while the API would refuse it.
         delete: Children (and pods) to delete, with the UID each must have.
         any_version: Whether children in `delete` are deleted in whatever state they are meanwhile.
+        foreground: Whether children in `delete` stay until what they own is gone.
         grace_seconds: Maximum grace period of the pods in `delete`; None for their own.
         status: The desired status of the job; compared with the stored one before it is written.
         missing: Pods by name that the controller of a child has not created yet. If that lasts, a
@@ -361,6 +362,7 @@ class Plan(Struct, kw_only=True):
     coming: dict[ChildKey, list[dict[str, Any]]] = field(default_factory=dict)
     delete: dict[ChildKey, str] = field(default_factory=dict)
     any_version: bool = False
+    foreground: bool = False
     grace_seconds: int | None = None
     status: dict[str, Any] = field(default_factory=dict)
     missing: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -228,7 +228,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         plan = self._cleaned_up(status, policy)
         edit = self._late_edit(status) if late else []
         before, after = self.observed.job.status, plan.status
-        changing = {"replicaStatuses", "workersReady"} if not self.is_at_rest else set()
+        changing = set(self.live_fields) if not self.is_at_rest else set()
         if edit:
             changing.add("conditions")
         if self.queue_status != self.stored.queue:

@@ -36,6 +36,8 @@ PROJECT = Project(
     name="mpi-operator",
     # manifests/base/deployment.yaml and deploy/v2beta1/mpi-operator.yaml of mpi-operator
     deployments="app.kubernetes.io/name=mpi-operator,app.kubernetes.io/component=mpijob",
+    # cmd/mpi-operator/app/server.go
+    lease="mpi-operator",
 )
 _SHORTEST = len("-launcher")
 

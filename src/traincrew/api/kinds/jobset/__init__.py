@@ -1,0 +1,1 @@
+"""JobSet: the API."""

@@ -1,0 +1,355 @@
+"""JobSets that are given to JobSet's own controller and to ours, and what is compared of each."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from suites.shell import User
+
+Document = dict[str, Any]
+PREFIX = "jobset.sigs.k8s.io/"
+LABEL = f"{PREFIX}jobset-name"
+KEPT = (PREFIX, f"alpha.{PREFIX}", "example.com/")
+"""Prefixes of the labels and annotations that are compared."""
+OURS = ("KUBEFLOW_TRAINER_",)
+"""Prefixes of variables for reports of progress, which all kinds here have."""
+LONG = "sleep 600"
+ONCE = 'test "$ATTEMPT" != 0'
+"""Fails in the first attempt."""
+_ATTEMPT = {
+    "name": "ATTEMPT",
+    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{PREFIX}restart-attempt']"}},
+}
+
+
+def replicated(
+    name: str = "workers", script: str = "sleep 1", pods: int | None = None, **fields: Any
+) -> Document:
+    """A replicated job whose pods run a shell script; `fields` are those beside its template."""
+    container = {"name": "main", "image": "busybox:1", "command": ["sh", "-c", script]}
+    spec: Document = {"template": {"spec": {"containers": [{**container, "env": [_ATTEMPT]}]}}}
+    if pods is not None:
+        spec |= {"parallelism": pods, "completions": pods}
+    if "exit" in script or script == ONCE:
+        spec["backoffLimit"] = 0
+        spec["template"]["spec"]["restartPolicy"] = "Never"
+    return {"name": name, "template": {"spec": spec}, **fields}
+
+
+def with_job(found: Document, **job: Any) -> Document:
+    """A replicated job with further fields of its Jobs."""
+    found = copy.deepcopy(found)
+    found["template"]["spec"] |= job
+    return found
+
+
+def jobset(*jobs: Document, **spec: Any) -> Document:
+    """The spec of a JobSet."""
+    return {"replicatedJobs": copy.deepcopy(list(jobs)), **spec}
+
+
+def rules(*found: Document, restarts: int = 1) -> Document:
+    """A failure policy."""
+    return {"maxRestarts": restarts, "rules": list(found)}
+
+
+def manifest(name: str, spec: Document, **annotations: str) -> Document:
+    """A JobSet."""
+    metadata: Document = {"name": name, "namespace": "default"}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata,
+            "spec": spec}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A JobSet, and the condition by which it has come to rest; empty if it gets none."""
+
+    spec: Document
+    ends: str = "Completed"
+
+
+_DRIVER = replicated("driver", "sleep 2")
+_LONG = replicated(script=LONG)
+_TEMPLATE = replicated()
+_TEMPLATE["template"]["metadata"] = {
+    "labels": {"example.com/team": "vision"},
+    "annotations": {"example.com/note": "kept"},
+}
+_TEMPLATE["template"]["spec"]["template"]["metadata"] = {
+    "labels": {"example.com/tier": "pods"},
+    "annotations": {"example.com/why": "also"},
+}
+_EXCLUSIVE = replicated()
+_EXCLUSIVE["template"]["metadata"] = {
+    "annotations": {
+        f"alpha.{PREFIX}exclusive-topology": "rack",
+        f"alpha.{PREFIX}node-selector": "true",
+    }
+}
+_AFTER: Document = {"name": "driver", "status": "Ready"}
+_ELSEWHERE = "kueue.x-k8s.io/multikueue"
+CASES: dict[str, Case] = {
+    "defaults": Case(jobset(replicated())),
+    "pair": Case(
+        jobset(_DRIVER, replicated(pods=2, replicas=2, groupName="others")),
+    ),
+    "coordinated": Case(
+        jobset(
+            _DRIVER,
+            replicated(pods=2),
+            coordinator={"replicatedJob": "workers", "jobIndex": 0, "podIndex": 1},
+        )
+    ),
+    "network": Case(
+        jobset(
+            replicated(pods=2),
+            network={"subdomain": "inside", "publishNotReadyAddresses": False},
+        )
+    ),
+    "no-hosts": Case(jobset(replicated(), network={"enableDNSHostnames": False})),
+    "not-indexed": Case(jobset(with_job(replicated(pods=2), completionMode="NonIndexed"))),
+    "any": Case(
+        jobset(
+            _DRIVER,
+            _LONG,
+            successPolicy={"operator": "Any", "targetReplicatedJobs": ["driver"]},
+        )
+    ),
+    "targets": Case(
+        jobset(
+            replicated("driver", replicas=2),
+            _LONG,
+            successPolicy={"operator": "All", "targetReplicatedJobs": ["driver"]},
+        )
+    ),
+    "fails": Case(jobset(replicated("driver", "exit 3"), _LONG), "Failed"),
+    "restarts": Case(
+        jobset(replicated("driver", "exit 3"), _LONG, failurePolicy={"maxRestarts": 1}), "Failed"
+    ),
+    "restarted": Case(jobset(replicated("driver", ONCE), failurePolicy={"maxRestarts": 2})),
+    "blocking": Case(
+        jobset(
+            replicated("driver", ONCE),
+            replicated(),
+            failurePolicy={"maxRestarts": 2, "restartStrategy": "BlockingRecreate"},
+        )
+    ),
+    "rule-fails": Case(
+        jobset(
+            replicated("driver", "exit 3"),
+            failurePolicy=rules(
+                {
+                    "action": "RestartJobSet",
+                    "name": "b",
+                    "targetReplicatedJobs": ["driver"],
+                    "onJobFailureReasons": ["DeadlineExceeded"],
+                },
+                {
+                    "action": "FailJobSet",
+                    "name": "a",
+                    "onJobFailureReasons": ["BackoffLimitExceeded"],
+                },
+                restarts=5,
+            ),
+        ),
+        "Failed",
+    ),
+    "rule-ignores": Case(
+        jobset(
+            replicated("driver", ONCE),
+            failurePolicy=rules(
+                {"action": "RestartJobSetAndIgnoreMaxRestarts", "name": "free"}, restarts=0
+            ),
+        )
+    ),
+    "rule-message": Case(
+        jobset(
+            replicated("driver", "exit 3"),
+            failurePolicy=rules(
+                {
+                    "action": "FailJobSet",
+                    "name": "limit",
+                    "onJobFailureMessagePatterns": ["^Job has reached.*limit$"],
+                },
+            ),
+        ),
+        "Failed",
+    ),
+    "in-order": Case(
+        jobset(
+            replicated("driver", "sleep 4"),
+            replicated(),
+            startupPolicy={"startupPolicyOrder": "InOrder"},
+        )
+    ),
+    "after-ready": Case(
+        jobset(replicated("driver", "sleep 4"), replicated(dependsOn=[_AFTER])),
+    ),
+    "after-complete": Case(
+        jobset(_DRIVER, replicated(dependsOn=[{**_AFTER, "status": "Complete"}])),
+    ),
+    "suspended": Case(jobset(_DRIVER, replicated(), suspend=True), "Suspended"),
+    "template": Case(jobset(_TEMPLATE)),
+    "exclusive": Case(jobset(_EXCLUSIVE, suspend=True), "Suspended"),
+    "managed": Case(jobset(replicated(), managedBy=f"{PREFIX}jobset-controller")),
+    "elsewhere": Case(jobset(replicated(), managedBy=_ELSEWHERE), ""),
+}
+_COORDINATOR = {"replicatedJob": "workers"}
+_RULE: Document = {"action": "FailJobSet", "name": "same"}
+BROKEN: dict[str, tuple[Document, str]] = {
+    "1-name": (jobset(replicated()), "name"),
+    "long" * 16: (jobset(replicated()), "JobSet name is too long"),
+    "target": (
+        jobset(replicated(), successPolicy={"operator": "All", "targetReplicatedJobs": ["no"]}),
+        "eplicatedJobs",
+    ),
+    "rule-target": (
+        jobset(replicated(), failurePolicy=rules({**_RULE, "targetReplicatedJobs": ["no"]})),
+        "eplicatedJobs",
+    ),
+    "first": (
+        jobset(replicated(dependsOn=[_AFTER]), _DRIVER),
+        "DependsOn can't be set for the first ReplicatedJob",
+    ),
+    "orders": (
+        jobset(
+            _DRIVER,
+            replicated(dependsOn=[_AFTER]),
+            startupPolicy={"startupPolicyOrder": "InOrder"},
+        ),
+        "StartupPolicy and DependsOn APIs are mutually exclusive",
+    ),
+    "reason": (
+        jobset(replicated(), failurePolicy=rules({**_RULE, "onJobFailureReasons": ["No"]})),
+        "recognized job failure reason",
+    ),
+    "twice": (jobset(replicated(), failurePolicy=rules(_RULE, _RULE)), "rule names are not unique"),
+    "rule-name": (jobset(replicated(), failurePolicy=rules({**_RULE, "name": "1"})), "name"),
+    "in-place": (
+        jobset(replicated(), failurePolicy={"restartStrategy": "InPlaceRestart"}),
+        "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate",
+    ),
+    "nobody": (
+        jobset(replicated(), coordinator={"replicatedJob": "no"}),
+        "coordinator replicatedJob",
+    ),
+    "job-index": (
+        jobset(replicated(pods=2), coordinator={**_COORDINATOR, "jobIndex": 1}),
+        "coordinator job index",
+    ),
+    "pod-index": (
+        jobset(replicated(pods=2), coordinator={**_COORDINATOR, "podIndex": 2}),
+        "coordinator pod index",
+    ),
+    "completions": (jobset(replicated(), coordinator=_COORDINATOR), "indexed completion mode"),
+    "manager": (jobset(replicated(), managedBy="me"), "managedBy"),
+    "subdomain": (jobset(replicated(), network={"subdomain": "In_side"}), "subdomain"),
+    "group": (jobset(replicated(groupName="Upper")), "groupName"),
+    "operator": (jobset(replicated(), successPolicy={"operator": "Some"}), "operator"),
+    "product": (
+        jobset(with_job(replicated(replicas=2), parallelism=2**31 - 1)),
+        "the product of replicas and parallelism",
+    ),
+}
+"""Specs that both refuse, and a word that both say."""
+_JOBS = "/spec/replicatedJobs/0"
+CHANGES: dict[str, tuple[str, Document]] = {
+    "replicas": ("defaults", {"path": f"{_JOBS}/replicas", "value": 2}),
+    "image": (
+        "suspended",
+        {"path": f"{_JOBS}/template/spec/template/spec/containers/0/image", "value": "busybox:2"},
+    ),
+    "limit": ("suspended", {"path": f"{_JOBS}/template/spec/backoffLimit", "value": 2}),
+    "selector": (
+        "defaults",
+        {"path": f"{_JOBS}/template/spec/template/spec/nodeSelector", "value": {"a": "b"}},
+    ),
+    "policy": ("restarted", {"path": "/spec/failurePolicy/maxRestarts", "value": 5}),
+    "manager": ("managed", {"path": "/spec/managedBy", "value": _ELSEWHERE}),
+}
+"""Changes that both refuse, of a case."""
+
+
+def observed(user: User, name: str) -> Document:
+    """What a user sees of a JobSet that has come to rest."""
+    selected = ("-l", f"{LABEL}={name}")
+    status = user.get("jobset", name).get("status", {})
+    events = user.get("event", "--field-selector", f"involvedObject.name={name}")["items"]
+    conditions = {
+        each["type"]: (each["status"], each["reason"], each["message"])
+        for each in status.get("conditions", [])
+    }
+    return {
+        "jobs": {_name(each): _job(each) for each in user.get("job", *selected)["items"]},
+        "services": {
+            _name(each): _service(each)
+            for each in user.get("service")["items"]
+            if (each["spec"].get("selector") or {}).get(LABEL) == name
+        },
+        "conditions": conditions,
+        "restarts": [
+            status.get(field) for field in ("restarts", "restartsCountTowardsMax", "terminalState")
+        ],
+        "replicated": status.get("replicatedJobsStatus"),
+        "events": sorted(
+            {
+                (each["type"], each["reason"])
+                for each in events
+                if each["involvedObject"]["kind"] == "JobSet"
+            }
+        ),
+    }
+
+
+def _name(found: Document) -> str:
+    return str(found["metadata"]["name"])
+
+
+def _texts(found: dict[str, str] | None) -> dict[str, str]:
+    """The texts that are compared; the UID is another one for each."""
+    return {
+        key: "" if key.endswith("jobset-uid") else text
+        for key, text in (found or {}).items()
+        if key.startswith(KEPT)
+    }
+
+
+def _owners(found: Document) -> list[Document]:
+    return [
+        {key: value for key, value in each.items() if key != "uid"}
+        for each in found["metadata"]["ownerReferences"]
+    ]
+
+
+def _marks(metadata: Document) -> Document:
+    return {name: _texts(metadata.get(name)) for name in ("labels", "annotations")}
+
+
+def _job(found: Document) -> Document:
+    spec = found["spec"]
+    pod = spec["template"]["spec"]
+    fields = ("parallelism", "completions", "completionMode", "backoffLimit", "suspend")
+    places = ("restartPolicy", "subdomain", "nodeSelector", "tolerations", "affinity")
+    return {
+        **_marks(found["metadata"]),
+        "owners": _owners(found),
+        **{name: spec.get(name) for name in fields},
+        "pods": _marks(spec["template"]["metadata"]),
+        **{name: pod.get(name) for name in places},
+        "containers": [
+            {
+                **{name: each.get(name) for name in ("name", "image", "command", "resources")},
+                "env": [one for one in each.get("env", []) if not one["name"].startswith(OURS)],
+            }
+            for each in pod["containers"]
+        ],
+    }
+
+
+def _service(found: Document) -> Document:
+    spec = found["spec"]
+    fields = ("clusterIP", "selector", "publishNotReadyAddresses", "ports")
+    return {"owners": _owners(found), **{name: spec.get(name) for name in fields}}

@@ -1,0 +1,136 @@
+"""The same JobSets, by JobSet's own controller and by ours: what users see of them is equal.
+
+Both run on an embedded cluster. A difference is listed with its reason, and an entry of the list
+that is none any more has to go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from suites.operators import jobsets
+from suites.operators.jobsets import BROKEN, CASES, CHANGES, Document, manifest
+from suites.operators.modules import JOBSET, sources
+from suites.operators.test_operators import installed
+from suites.operators.test_pytorchjobs import started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from suites.shell import User
+
+pytestmark = pytest.mark.timeout(900)
+KNOWN: dict[tuple[str, str], str] = {
+    ("elsewhere", "restarts"): "their webhook stores a status when it writes defaults",
+}
+"""Differences, by case and part, with their reasons: docs/design/jobset.md."""
+
+
+@pytest.fixture(scope="module")
+def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
+    """Someone with JobSet on a cluster, and someone with ours, after all cases."""
+    directory = tmp_path_factory.mktemp("both")
+    with contextlib.ExitStack() as stack:
+        theirs = started(directory / "theirs", catalog, stack)
+        overlay = sources(JOBSET) / "config/default"
+        name = "jobset-controller-manager"
+        installed(theirs, f"--kustomize={overlay}", namespace="jobset-system", deployment=name)
+        ours = started(directory / "ours", catalog, stack)
+        for user in (theirs, ours):
+            for case, found in CASES.items():
+                user.create(manifest(case, found.spec))
+        for user in (theirs, ours):
+            for case, found in CASES.items():
+                if found.ends:
+                    condition = f"--for=condition={found.ends}"
+                    user.kubectl("wait", f"jobset/{case}", condition, "--timeout=120s")
+        yield theirs, ours
+        for user in (theirs, ours):
+            assert "Traceback" not in user.log()
+
+
+def settled(user: User, case: str) -> Document:
+    """What is seen of a JobSet when its Jobs do not change any more."""
+
+    def still() -> Document:
+        if CASES[case].ends in {"Completed", "Failed"} and running(user, case):
+            return {}
+        found = jobsets.observed(user, case)
+        again = jobsets.observed(user, case)
+        return found if found == again else {}
+
+    return user.until(f"{case} does not change any more", still, 60)
+
+
+def running(user: User, case: str) -> bool:
+    """Whether Jobs of a JobSet that has ended are still there, and run."""
+    found = user.get("job", "-l", f"{jobsets.LABEL}={case}")["items"]
+    ended = [
+        any(each["type"] in {"Complete", "Failed"} for each in job["status"].get("conditions", []))
+        for job in found
+    ]
+    return not all(ended)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
+    theirs, ours = (settled(user, case) for user in both)
+    # Ours has conditions of all kinds beside; why a pod failed comes behind what JobSet says.
+    ours["conditions"] = {
+        kind: (found[0], found[1], found[2][: len(theirs["conditions"][kind][2])])
+        for kind, found in ours["conditions"].items()
+        if kind in theirs["conditions"]
+    }
+    found = {part: (ours[part], theirs[part]) for part in theirs if ours[part] != theirs[part]}
+    known = {part for name, part in KNOWN if name == case}
+    new = {part: pair for part, pair in found.items() if part not in known}
+    assert not new, "ours, and theirs"
+    assert known == found.keys(), "these differences are none any more: remove them from KNOWN"
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_both_refuse_the_same_field(both: tuple[User, User], case: str) -> None:
+    spec, word = BROKEN[case]
+    for user in both:
+        said = user.kubectl(
+            *("create", "-f", "-"), given=json.dumps(manifest(case, spec)),
+            code=1,
+        )  # fmt: skip
+        assert word in said
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_both_refuse_the_same_change(both: tuple[User, User], change: str) -> None:
+    case, operation = CHANGES[change]
+    patch = json.dumps([{"op": "add", **operation}])
+    for user in both:
+        said = user.kubectl("patch", "jobset", case, "--type=json", "-p", patch, code=1)
+        assert "is invalid" in said
+
+
+def test_both_resume_with_what_was_changed_meanwhile(both: tuple[User, User]) -> None:
+    template = "/spec/replicatedJobs/0/template/spec/template"
+    patch = json.dumps(
+        [
+            {"op": "add", "path": f"{template}/metadata", "value": {"labels": {"a": "b"}}},
+            {
+                "op": "add",
+                "path": f"{template}/spec/nodeSelector",
+                "value": {"kubernetes.io/os": "linux"},
+            },
+            {"op": "add", "path": "/spec/suspend", "value": False},
+        ]
+    )
+    for user in both:
+        user.kubectl("patch", "jobset", "suspended", "--type=json", "-p", patch)
+        user.kubectl("wait", "jobset/suspended", "--for=condition=Completed", "--timeout=120s")
+        job = user.get("job", "suspended-driver-0")["spec"]["template"]
+        assert job["metadata"]["labels"]["a"] == "b"
+        assert job["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+        found = user.get("jobset", "suspended")["status"]["conditions"]
+        (suspended,) = [each for each in found if each["type"] == "Suspended"]
+        assert (suspended["status"], suspended["reason"]) == ("False", "ResumeJobs")
