@@ -9,7 +9,7 @@ import pytest
 from suites.operators.modules import TRAINING, sources
 from suites.operators.pytorchjobs import job, replicas
 from suites.operators.test_operators import installed
-from suites.operators.trainingjobs import LABEL, manifest
+from suites.operators.trainingoperator import LABEL, manifest
 
 if TYPE_CHECKING:
     from suites.shell import User

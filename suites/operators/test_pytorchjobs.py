@@ -10,17 +10,17 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from suites.operators import beside, trainingjobs
+from suites.operators import beside, trainingoperator
 from suites.operators.pytorchjobs import BROKEN, CASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from suites.operators.beside import Document
     from suites.shell import User
 
 pytestmark = pytest.mark.timeout(900)
+KIND = "PyTorchJob"
 KNOWN: dict[tuple[str, str], str] = {
     ("scaled", "events"): "ours tells that the autoscaler was created",
     ("suspended", "messages"): "ours says whether pods are left",
@@ -40,25 +40,20 @@ SOMETIMES: dict[tuple[str, str], str] = {
 PODS_LEFT = {"clean-all": 0, "clean-running": 1, "suspended": 0, "elsewhere": 0}
 
 
-KIND = "PyTorchJob"
-
-
-def observed(user: User, case: str) -> Document:
-    """What is seen of a job."""
-    return trainingjobs.observed(user, KIND, case)
+def observed(user: User, job: str) -> beside.Document:
+    """What a user sees of a job."""
+    return trainingoperator.observed(user, KIND, job)
 
 
 @pytest.fixture(scope="module")
 def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
     """Someone with training-operator on a cluster, and someone with ours, after all cases."""
     directory = tmp_path_factory.mktemp("both")
-    jobs = {
-        case: (trainingjobs.manifest(KIND, case, found.spec), found.ends)
-        for case, found in CASES.items()
-    }
-    plural = f"{KIND.lower()}s.kubeflow.org"
-    with beside.both(directory, catalog, trainingjobs.install, plural, jobs) as users:
-        yield users
+    program = "training-operator"
+    with trainingoperator.both(
+        KIND, CASES, program=program, catalog=catalog, directory=directory
+    ) as found:
+        yield found
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -71,6 +66,6 @@ def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
 @pytest.mark.parametrize("case", BROKEN)
 def test_both_refuse_the_same_field(both: tuple[User, User], case: str) -> None:
     spec, word = BROKEN[case]
-    given = json.dumps(trainingjobs.manifest(KIND, case, spec))
+    given = json.dumps(trainingoperator.manifest(KIND, case, spec))
     for user in both:
         assert word in user.kubectl("create", "-f", "-", given=given, code=1)
