@@ -24,7 +24,7 @@ def kind(name: str) -> Served:
         ("chainerjobs", 1),
         ("chj", 1),
         ("chainerjobs.kubeflow.org", 1),
-        ("mxjob", 2),
+        ("mxjob", 3),
         ("mxjobs.mlkube.io", 1),
         ("MPICLUSTER", 1),
     ],
