@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from suites.operators import jobsets
+from suites.operators.beside import started
 from suites.operators.jobsets import BROKEN, CASES, CHANGES, Document, manifest
 from suites.operators.modules import JOBSET, sources
 from suites.operators.test_operators import installed
-from suites.operators.test_pytorchjobs import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
