@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,8 +21,11 @@ from clusters import cluster, impatient
 from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
 from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
+from plan.jobset import world as jobsets
 from plan.mpicluster.manifests import interactive
+from plan.mpijob import world as mpijobs
 from plan.mxjob import manifests as mxjobs
+from plan.mxjobv1 import world as mxnetjobs
 from plan.pytorchjob import world as pytorchjobs
 from plan.shared.test_pods import NO_WORDS
 from traincrew.engine.resources import (
@@ -556,22 +558,21 @@ class ProjectLife(Struct):
         manifest: The job.
         pods: Number of its pods.
         label: Label of its pods, with its value.
-        suspend: What suspends it; the time to live is beside it.
+        policy: The field that has `suspend` and the time to live; they are in `spec` without one.
         children: Resources of its children, each with what comes after the job's name.
+        stays: Whether only children are deleted when its time to live is over.
     """
 
     manifest: Document
     pods: int
     label: str
-    suspend: tuple[str, ...]
     children: dict[Resource, str]
+    policy: str = "runPolicy"
+    stays: bool = False
 
-    def policy(self, **fields: Any) -> Document:
+    def with_policy(self, **fields: Any) -> Document:
         """A patch of the fields beside `suspend`."""
-        patch: Document = fields
-        for name in reversed(("spec", *self.suspend)):
-            patch = {name: patch}
-        return patch
+        return {"spec": {self.policy: fields} if self.policy else fields}
 
 
 LIVES = {
@@ -579,9 +580,28 @@ LIVES = {
         manifest=pytorchjobs.group(2),
         pods=2,
         label="training.kubeflow.org/job-name=digits",
-        suspend=("runPolicy",),
         children={PODS: "-worker-0", SERVICES: "-worker-0", HORIZONTAL_POD_AUTOSCALERS: ""},
-    )
+    ),
+    "MXJob": ProjectLife(
+        manifest=mxnetjobs.mxnet(),
+        pods=4,
+        label="training.kubeflow.org/job-name=digits",
+        children={PODS: "-worker-0", SERVICES: "-worker-0"},
+    ),
+    "MPIJob": ProjectLife(
+        manifest=mpijobs.pi(),
+        pods=3,
+        label="training.kubeflow.org/job-name=pi",
+        children={PODS: "-worker-0", SERVICES: "", CONFIG_MAPS: "-config", JOBS: "-launcher"},
+        stays=True,
+    ),
+    "JobSet": ProjectLife(
+        manifest=jobsets.pair(),
+        pods=3,
+        label="jobset.sigs.k8s.io/jobset-name=digits",
+        children={JOBS: "-driver-0", SERVICES: ""},
+        policy="",
+    ),
 }
 
 
@@ -610,30 +630,40 @@ async def lived(life: Life, one: ProjectLife) -> None:
         return not await pods()
 
     async def gone() -> bool:
+        if one.stays:
+            return not await cluster.all(JOBS)
         return await cluster.find(resource, name) is None
 
     await run()
     await life.note_grants()
     for child, end in one.children.items():
         await life.label_comes_back(child, f"{name}{end}", one.label.partition("=")[0])
-    await cluster.client.patch(resource, name, "default", patch=one.policy(suspend=True))
+    suspended = one.with_policy(suspend=True)
+    await cluster.client.patch(resource, name, "default", patch=suspended)
     await cluster.until(without_pods)
-    await cluster.client.patch(resource, name, "default", patch=one.policy(suspend=False))
+    await cluster.client.patch(resource, name, "default", patch=one.with_policy(suspend=False))
     members = await run()
-    await cluster.client.patch(
-        resource, name, "default", patch=one.policy(ttlSecondsAfterFinished=1)
-    )
+    expiring = one.with_policy(ttlSecondsAfterFinished=1)
+    await cluster.client.patch(resource, name, "default", patch=expiring)
     for pod in members:
         await cluster.end_pod(pod, 0)
     await cluster.until(gone)
     for child, end in one.children.items():
-        blocked = copy.deepcopy(one.manifest)
-        blocked["metadata"]["name"] = other = f"behind-{child.plural}"[:20]
-        foreign = life.foreign(child, f"{other}{end}")
-        await cluster.client.create(child, foreign, "default")
-        await cluster.create(blocked)
-        await cluster.until(partial(told_of_another, cluster, other))
-        await cluster.client.delete(resource, other, "default")
+        await is_in_the_way(life, one, child, end)
+
+
+async def is_in_the_way(life: Life, one: ProjectLife, child: Resource, end: str) -> None:
+    """An object of somebody else has the name of a child."""
+    cluster, blocked = life.cluster, copy.deepcopy(one.manifest)
+    blocked["metadata"]["name"] = name = f"behind-{child.plural}"[:20]
+    await cluster.client.create(child, life.foreign(child, f"{name}{end}"), "default")
+    await cluster.create(blocked)
+
+    async def told() -> bool:
+        return any(each[1] == "ErrResourceExists" for each in await cluster.events_of(name))
+
+    await cluster.until(told)
+    await cluster.client.delete(cluster.kind_of(name), name, "default")
 
 
 async def drops_most_of_the_status(cluster: Cluster, kind: str) -> None:
@@ -647,11 +677,6 @@ async def drops_most_of_the_status(cluster: Cluster, kind: str) -> None:
         status["properties"].pop("podRecords", None)
         status["properties"].pop("phase", None)
     await cluster.client.replace(CUSTOM_RESOURCE_DEFINITIONS, found)
-
-
-async def told_of_another(cluster: Cluster, name: str) -> bool:
-    """Whether the job says that an object of another owner is in its way."""
-    return any(each[1] == "ErrResourceExists" for each in await cluster.events_of(name))
 
 
 @pytest.mark.parametrize("kind", OF_OTHERS)

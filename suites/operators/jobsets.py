@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from suites.operators.beside import OURS, Case, Document
 
 if TYPE_CHECKING:
     from suites.shell import User
 
-Document = dict[str, Any]
 PREFIX = "jobset.sigs.k8s.io/"
 LABEL = f"{PREFIX}jobset-name"
 KEPT = (PREFIX, f"alpha.{PREFIX}", "example.com/")
 """Prefixes of the labels and annotations that are compared."""
-OURS = ("KUBEFLOW_TRAINER_",)
-"""Prefixes of variables for reports of progress, which all kinds here have."""
 LONG = "sleep 600"
 ONCE = 'test "$ATTEMPT" != 0'
 """Fails in the first attempt."""
@@ -62,13 +61,6 @@ def manifest(name: str, spec: Document, **annotations: str) -> Document:
         metadata["annotations"] = annotations
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata,
             "spec": spec}  # fmt: skip
-
-
-class Case(NamedTuple):
-    """A JobSet, and the condition by which it has come to rest; empty if it gets none."""
-
-    spec: Document
-    ends: str = "Completed"
 
 
 _DRIVER = replicated("driver", "sleep 2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from suites.operators.comparing import Case
+from suites.operators.beside import Case
 
 Document = dict[str, Any]
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from suites.operators.modules import TRAINING, sources
-from suites.operators.pytorchjobs import LABEL, job, manifest, replicas
+from suites.operators.pytorchjobs import job, replicas
 from suites.operators.test_operators import installed
+from suites.operators.trainingoperator import LABEL, manifest
 
 if TYPE_CHECKING:
     from suites.shell import User
@@ -42,7 +43,7 @@ def end(user: User, name: str) -> None:
 def create(user: User, name: str) -> None:
     """Create a job that runs until it is told to end."""
     spec = job(replicas(script=UNTIL_TOLD), replicas(script=UNTIL_TOLD))
-    user.create(manifest(name, spec))
+    user.create(manifest("PyTorchJob", name, spec))
 
 
 def scale(user: User, count: int) -> None:

@@ -6,13 +6,11 @@ that is none any more has to go.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING
 
 import pytest
-from suites.operators import jobsets
-from suites.operators.beside import started
+from suites.operators import beside, jobsets
 from suites.operators.jobsets import BROKEN, CASES, CHANGES, Document, manifest
 from suites.operators.modules import JOBSET, sources
 from suites.operators.test_operators import installed
@@ -30,40 +28,27 @@ KNOWN: dict[tuple[str, str], str] = {
 """Differences, by case and part, with their reasons: docs/design/jobset.md."""
 
 
+def install(user: User) -> None:
+    """Install JobSet."""
+    overlay = sources(JOBSET) / "config/default"
+    name = "jobset-controller-manager"
+    installed(user, f"--kustomize={overlay}", namespace="jobset-system", deployment=name)
+
+
 @pytest.fixture(scope="module")
 def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
     """Someone with JobSet on a cluster, and someone with ours, after all cases."""
+    jobs = {case: (manifest(case, found.spec), found.ends) for case, found in CASES.items()}
     directory = tmp_path_factory.mktemp("both")
-    with contextlib.ExitStack() as stack:
-        theirs = started(directory / "theirs", catalog, stack)
-        overlay = sources(JOBSET) / "config/default"
-        name = "jobset-controller-manager"
-        installed(theirs, f"--kustomize={overlay}", namespace="jobset-system", deployment=name)
-        ours = started(directory / "ours", catalog, stack)
-        for user in (theirs, ours):
-            for case, found in CASES.items():
-                user.create(manifest(case, found.spec))
-        for user in (theirs, ours):
-            for case, found in CASES.items():
-                if found.ends:
-                    condition = f"--for=condition={found.ends}"
-                    user.kubectl("wait", f"jobset/{case}", condition, "--timeout=120s")
-        yield theirs, ours
-        for user in (theirs, ours):
-            assert "Traceback" not in user.log()
+    with beside.both(directory, catalog, install, "jobset", jobs) as users:
+        yield users
 
 
 def settled(user: User, case: str) -> Document:
     """What is seen of a JobSet when its Jobs do not change any more."""
-
-    def still() -> Document:
-        if CASES[case].ends in {"Completed", "Failed"} and running(user, case):
-            return {}
-        found = jobsets.observed(user, case)
-        again = jobsets.observed(user, case)
-        return found if found == again else {}
-
-    return user.until(f"{case} does not change any more", still, 60)
+    if CASES[case].ends in {"Completed", "Failed"}:
+        user.until(f"no Job of {case} runs", lambda: not running(user, case), 60)
+    return beside.settled(user, jobsets.observed, case)
 
 
 def running(user: User, case: str) -> bool:
@@ -85,11 +70,7 @@ def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
         for kind, found in ours["conditions"].items()
         if kind in theirs["conditions"]
     }
-    found = {part: (ours[part], theirs[part]) for part in theirs if ours[part] != theirs[part]}
-    known = {part for name, part in KNOWN if name == case}
-    new = {part: pair for part, pair in found.items() if part not in known}
-    assert not new, "ours, and theirs"
-    assert known == found.keys(), "these differences are none any more: remove them from KNOWN"
+    beside.assert_same(ours, theirs, case, KNOWN)
 
 
 @pytest.mark.parametrize("case", BROKEN)

@@ -10,17 +10,17 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from suites.operators import comparing
-from suites.operators.comparing import assert_known
+from suites.operators import beside, trainingoperator
 from suites.operators.mxjobs import CASES, REFUSED, UNSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from suites.operators.comparing import Both
+    from suites.shell import User
 
 pytestmark = pytest.mark.timeout(900)
+KIND = "MXJob"
 KNOWN: dict[tuple[str, str], str] = {
     ("tune", "conditions"): "theirs never runs nor ends without a scheduler",
     ("tune", "messages"): "theirs never runs nor ends without a scheduler",
@@ -40,45 +40,51 @@ SOMETIMES: dict[tuple[str, str], str] = {
 PODS_LEFT = {"clean-all": 0, "clean-running": 1, "suspended": 0}
 
 
+def observed(user: User, job: str) -> beside.Document:
+    """What a user sees of a job."""
+    return trainingoperator.observed(user, KIND, job)
+
+
 @pytest.fixture(scope="module")
-def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
     """Someone with training-operator 1.8 on a cluster, and someone with ours, after all cases."""
     directory = tmp_path_factory.mktemp("both")
     program = "training-operator-1.8"
-    with comparing.both(
-        "MXJob", CASES, program=program, catalog=catalog, directory=directory
+    with trainingoperator.both(
+        KIND, CASES, program=program, catalog=catalog, directory=directory
     ) as found:
         yield found
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_users_see_the_same(both: Both, case: str) -> None:
-    known, sometimes = (
-        {part for name, part in differences if name == case} for differences in (KNOWN, SOMETIMES)
-    )
-    assert_known(both.differences(case, PODS_LEFT.get(case)), known, sometimes)
+def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
+    left = PODS_LEFT.get(case)
+    theirs, ours = (beside.settled(user, observed, case, left) for user in both)
+    beside.assert_same(ours, theirs, case, KNOWN, SOMETIMES)
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_both_refuse_the_same_field(both: Both, case: str) -> None:
+def test_both_refuse_the_same_field(both: tuple[User, User], case: str) -> None:
     spec, word = REFUSED[case]
-    for said in both.said_of(case, spec):
-        assert word in said
+    given = json.dumps(trainingoperator.manifest(KIND, case, spec))
+    for user in both:
+        assert word in user.kubectl("create", "-f", "-", given=given, code=1)
 
 
 @pytest.mark.parametrize("case", UNSERVED)
-def test_ours_refuses_what_theirs_reports_in_an_event(both: Both, case: str) -> None:
+def test_ours_refuses_what_theirs_reports_in_an_event(both: tuple[User, User], case: str) -> None:
     spec, word = UNSERVED[case]
-    manifest = both.manifest(case, spec)
-    said = both.ours.kubectl("create", "-f", "-", given=json.dumps(manifest), code=1)
+    theirs, ours = both
+    manifest = trainingoperator.manifest(KIND, case, spec)
+    said = ours.kubectl("create", "-f", "-", given=json.dumps(manifest), code=1)
     assert word in said
 
-    both.theirs.create(manifest)
+    theirs.create(manifest)
     about = ("--field-selector", f"involvedObject.name={case}")
 
     def reported() -> bool:
-        events = both.theirs.get("event", *about)["items"]
+        events = theirs.get("event", *about)["items"]
         return any(event["reason"].endswith("FailedValidation") for event in events)
 
-    both.theirs.until("theirs reports it", reported, 60)
-    both.theirs.kubectl("delete", f"mxjobs.kubeflow.org/{case}")
+    theirs.until("theirs reports it", reported, 60)
+    theirs.kubectl("delete", f"mxjobs.kubeflow.org/{case}")

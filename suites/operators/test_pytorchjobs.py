@@ -6,20 +6,21 @@ that is none any more has to go.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
-from suites.operators import comparing
-from suites.operators.comparing import assert_known
+from suites.operators import beside, trainingoperator
 from suites.operators.pytorchjobs import BROKEN, CASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from suites.operators.comparing import Both
+    from suites.shell import User
 
 pytestmark = pytest.mark.timeout(900)
+KIND = "PyTorchJob"
 KNOWN: dict[tuple[str, str], str] = {
     ("scaled", "events"): "ours tells that the autoscaler was created",
     ("suspended", "messages"): "ours says whether pods are left",
@@ -39,27 +40,32 @@ SOMETIMES: dict[tuple[str, str], str] = {
 PODS_LEFT = {"clean-all": 0, "clean-running": 1, "suspended": 0, "elsewhere": 0}
 
 
+def observed(user: User, job: str) -> beside.Document:
+    """What a user sees of a job."""
+    return trainingoperator.observed(user, KIND, job)
+
+
 @pytest.fixture(scope="module")
-def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
     """Someone with training-operator on a cluster, and someone with ours, after all cases."""
     directory = tmp_path_factory.mktemp("both")
     program = "training-operator"
-    with comparing.both(
-        "PyTorchJob", CASES, program=program, catalog=catalog, directory=directory
+    with trainingoperator.both(
+        KIND, CASES, program=program, catalog=catalog, directory=directory
     ) as found:
         yield found
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_users_see_the_same(both: Both, case: str) -> None:
-    known, sometimes = (
-        {part for name, part in differences if name == case} for differences in (KNOWN, SOMETIMES)
-    )
-    assert_known(both.differences(case, PODS_LEFT.get(case)), known, sometimes)
+def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
+    left = PODS_LEFT.get(case)
+    theirs, ours = (beside.settled(user, observed, case, left) for user in both)
+    beside.assert_same(ours, theirs, case, KNOWN, SOMETIMES)
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_both_refuse_the_same_field(both: Both, case: str) -> None:
+def test_both_refuse_the_same_field(both: tuple[User, User], case: str) -> None:
     spec, word = BROKEN[case]
-    for said in both.said_of(case, spec):
-        assert word in said
+    given = json.dumps(trainingoperator.manifest(KIND, case, spec))
+    for user in both:
+        assert word in user.kubectl("create", "-f", "-", given=given, code=1)

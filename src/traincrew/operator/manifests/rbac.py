@@ -47,7 +47,7 @@ def operator_rules() -> list[Document]:
         *(
             rule
             for kind, resource in zip(INSTALLED, INSTALLED_RESOURCES, strict=True)
-            for rule in _kind_rules(resource, writes_spec=kind.writes_spec)
+            for rule in _kind_rules(resource, writes=kind.writes_spec)
         ),
         *_child_rules(INSTALLED),
         _rule("", "events", "create patch"),
@@ -107,10 +107,11 @@ def _granted_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
     ]
 
 
-def _kind_rules(kind: Resource, *, writes_spec: bool) -> list[Document]:
-    """Return the rules for the jobs of a kind; with `writes_spec` their specs are patched."""
+def _kind_rules(kind: Resource, *, writes: bool = False, deletes: bool = True) -> list[Document]:
+    """Return the rules for the jobs of a kind: they may be patched, and deleted at their end."""
+    verbs = f"list watch{' patch' if writes else ''}{' delete' if deletes else ''}"
     return [
-        _rule(kind.group, kind.plural, f"list watch{' patch' if writes_spec else ''} delete"),
+        _rule(kind.group, kind.plural, verbs),
         _rule(kind.group, f"{kind.plural}/status", "patch"),
         # Required by the admission plugin OwnerReferencesPermissionEnforcement to set
         # blockOwnerDeletion, which makes a foreground deletion wait for the children.
@@ -122,7 +123,7 @@ def project_rules(kind: PlannedKind) -> list[Document]:
     """Return the rules for the namespaces of the jobs of another project's kind."""
     # What the definition drops of the status is written into an annotation of the job.
     return [
-        *_kind_rules(resource_of(kind), writes_spec=True),
+        *_kind_rules(resource_of(kind), writes=True, deletes=kind.expires),
         *_child_rules([kind]),
         *_granted_rules([kind]),
     ]

@@ -53,6 +53,7 @@ KIND = PlannedKind(
     selector=f"{LABEL_OPERATOR}={OPERATOR},{LABEL_NAME}",
     children=(SERVICES, CONFIG_MAPS, SECRETS, PODS, JOBS),
     deletes=(PODS, JOBS),
+    expires=False,
     plan=plan,
     mounts=(CONFIG_MOUNT,),
     roles=_roles,

@@ -139,6 +139,7 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
         written: Returns the events for children that were created or deleted, and for the job when
             its time to live is over; none by default.
         writes_spec: Whether the plan writes a field into the ``spec`` of jobs.
+        expires: Whether jobs are deleted when their time to live is over; else their children are.
         mounts: Directories of containers in which the kind mounts volumes of its own.
         has_peers: Returns whether the pods of a job with this ``spec``, which may be invalid, need
             to find each other by name.
@@ -159,6 +160,7 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
     plan: Callable[[Observed, datetime, Options], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
     writes_spec: bool = False
+    expires: bool = True
     mounts: tuple[str, ...] = ()
     has_peers: Callable[[dict[str, Any]], bool] = lambda _spec: True
     roles: Callable[[dict[str, Any]], dict[str, int]] = lambda _spec: {}
