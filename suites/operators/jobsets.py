@@ -83,53 +83,59 @@ _EXCLUSIVE["template"]["metadata"] = {
 }
 _AFTER: Document = {"name": "driver", "status": "Ready"}
 _ELSEWHERE = "kueue.x-k8s.io/multikueue"
+
+
+def _case(spec: Document, ends: str = "Completed") -> Case:
+    return Case(spec, ends)
+
+
 CASES: dict[str, Case] = {
-    "defaults": Case(jobset(replicated())),
-    "pair": Case(
+    "defaults": _case(jobset(replicated())),
+    "pair": _case(
         jobset(_DRIVER, replicated(pods=2, replicas=2, groupName="others")),
     ),
-    "coordinated": Case(
+    "coordinated": _case(
         jobset(
             _DRIVER,
             replicated(pods=2),
             coordinator={"replicatedJob": "workers", "jobIndex": 0, "podIndex": 1},
         )
     ),
-    "network": Case(
+    "network": _case(
         jobset(
             replicated(pods=2),
             network={"subdomain": "inside", "publishNotReadyAddresses": False},
         )
     ),
-    "no-hosts": Case(jobset(replicated(), network={"enableDNSHostnames": False})),
-    "not-indexed": Case(jobset(with_job(replicated(pods=2), completionMode="NonIndexed"))),
-    "any": Case(
+    "no-hosts": _case(jobset(replicated(), network={"enableDNSHostnames": False})),
+    "not-indexed": _case(jobset(with_job(replicated(pods=2), completionMode="NonIndexed"))),
+    "any": _case(
         jobset(
             _DRIVER,
             _LONG,
             successPolicy={"operator": "Any", "targetReplicatedJobs": ["driver"]},
         )
     ),
-    "targets": Case(
+    "targets": _case(
         jobset(
             replicated("driver", replicas=2),
             _LONG,
             successPolicy={"operator": "All", "targetReplicatedJobs": ["driver"]},
         )
     ),
-    "fails": Case(jobset(replicated("driver", "exit 3"), _LONG), "Failed"),
-    "restarts": Case(
+    "fails": _case(jobset(replicated("driver", "exit 3"), _LONG), "Failed"),
+    "restarts": _case(
         jobset(replicated("driver", "exit 3"), _LONG, failurePolicy={"maxRestarts": 1}), "Failed"
     ),
-    "restarted": Case(jobset(replicated("driver", ONCE), failurePolicy={"maxRestarts": 2})),
-    "blocking": Case(
+    "restarted": _case(jobset(replicated("driver", ONCE), failurePolicy={"maxRestarts": 2})),
+    "blocking": _case(
         jobset(
             replicated("driver", ONCE),
             replicated(),
             failurePolicy={"maxRestarts": 2, "restartStrategy": "BlockingRecreate"},
         )
     ),
-    "rule-fails": Case(
+    "rule-fails": _case(
         jobset(
             replicated("driver", "exit 3"),
             failurePolicy=rules(
@@ -149,7 +155,7 @@ CASES: dict[str, Case] = {
         ),
         "Failed",
     ),
-    "rule-ignores": Case(
+    "rule-ignores": _case(
         jobset(
             replicated("driver", ONCE),
             failurePolicy=rules(
@@ -157,7 +163,7 @@ CASES: dict[str, Case] = {
             ),
         )
     ),
-    "rule-message": Case(
+    "rule-message": _case(
         jobset(
             replicated("driver", "exit 3"),
             failurePolicy=rules(
@@ -170,24 +176,24 @@ CASES: dict[str, Case] = {
         ),
         "Failed",
     ),
-    "in-order": Case(
+    "in-order": _case(
         jobset(
             replicated("driver", "sleep 4"),
             replicated(),
             startupPolicy={"startupPolicyOrder": "InOrder"},
         )
     ),
-    "after-ready": Case(
+    "after-ready": _case(
         jobset(replicated("driver", "sleep 4"), replicated(dependsOn=[_AFTER])),
     ),
-    "after-complete": Case(
+    "after-complete": _case(
         jobset(_DRIVER, replicated(dependsOn=[{**_AFTER, "status": "Complete"}])),
     ),
-    "suspended": Case(jobset(_DRIVER, replicated(), suspend=True), "Suspended"),
-    "template": Case(jobset(_TEMPLATE)),
-    "exclusive": Case(jobset(_EXCLUSIVE, suspend=True), "Suspended"),
-    "managed": Case(jobset(replicated(), managedBy=f"{PREFIX}jobset-controller")),
-    "elsewhere": Case(jobset(replicated(), managedBy=_ELSEWHERE), ""),
+    "suspended": _case(jobset(_DRIVER, replicated(), suspend=True), "Suspended"),
+    "template": _case(jobset(_TEMPLATE)),
+    "exclusive": _case(jobset(_EXCLUSIVE, suspend=True), "Suspended"),
+    "managed": _case(jobset(replicated(), managedBy=f"{PREFIX}jobset-controller")),
+    "elsewhere": _case(jobset(replicated(), managedBy=_ELSEWHERE), ""),
 }
 _COORDINATOR = {"replicatedJob": "workers"}
 _RULE: Document = {"action": "FailJobSet", "name": "same"}

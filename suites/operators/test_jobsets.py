@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from suites.operators import beside, jobsets
-from suites.operators.jobsets import BROKEN, CASES, CHANGES, Document, manifest
+from suites.operators.jobsets import BROKEN, CASES, CHANGES, manifest
 from suites.operators.modules import JOBSET, sources
 from suites.operators.test_operators import installed
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from suites.operators.beside import Document
     from suites.shell import User
 
 pytestmark = pytest.mark.timeout(900)
