@@ -181,6 +181,22 @@ def test_links_are_not_followed_by_a_removal(tmp_path: Path) -> None:
     (tmp_path / "top/link").symlink_to(outside)
     remove_tree(tmp_path / "top")
     assert (outside / "precious").exists()
+    remove_tree(tmp_path / "top")  # what is not there is no error
+    (tmp_path / "link").symlink_to(outside)
+    remove_tree(tmp_path / "link")
+    assert not (tmp_path / "link").is_symlink()
+    assert (outside / "precious").exists()
     assert outside.stat().st_mode & 0o777 == 0o500
-    with pytest.raises(FileNotFoundError):
-        remove_tree(tmp_path / "top")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may remove anything")
+def test_a_failed_removal_names_the_place(tmp_path: Path) -> None:
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/file").touch()
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(OSError) as caught:
+            remove_tree(tmp_path / "top")
+    finally:
+        tmp_path.chmod(0o700)
+    assert caught.value.filename == str(tmp_path / "top")

@@ -190,30 +190,60 @@ def _own_group() -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, also where directories are not writable.
+    """Remove a file, or a directory with everything in it, also where directories are not writable.
 
     Files of users that containers had (`subordinate`) are removed as well. Symbolic links are not
-    followed.
+    followed. What is not there, or what another process removes meanwhile, is no error.
 
     Raises:
-        FileNotFoundError: It does not exist.
         OSError: A part of it cannot be removed.
     """
-    if not path.is_symlink():
-        path.chmod(0o700)
-    for directory, names, _ in os.walk(path):
-        for name in names:
-            below = Path(directory, name)
-            with suppress(OSError):
-                if not below.is_symlink():
-                    below.chmod(0o700)
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        # Imported where it is needed, which is nearly never.
-        from traincrew.local.subordinate import remove_mapped
+    with suppress(FileNotFoundError):
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _remove(parent, os.fsencode(path.name))
+        except PermissionError:
+            # Imported where it is needed, which is nearly never.
+            from traincrew.local.subordinate import remove_mapped
 
-        remove_mapped([path])
+            remove_mapped([path])
+        except OSError as error:
+            error.filename = str(path)  # it was relative to an open directory
+            raise
+        finally:
+            os.close(parent)
+
+
+def _remove(parent: int, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            _remove_directory(parent, name)
+        else:
+            os.unlink(name, dir_fd=parent)
+
+
+def _remove_directory(parent: int, name: bytes) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=parent)
+    except PermissionError:
+        # It is this user's, in a directory of this user: it cannot have become a link.
+        os.chmod(name, 0o700, dir_fd=parent)
+        fd = os.open(name, flags, dir_fd=parent)
+    try:
+        if os.fstat(fd).st_mode & 0o700 != 0o700:
+            os.fchmod(fd, 0o700)
+        with os.scandir(fd) as found:
+            entries = [(os.fsencode(one.name), one.is_dir(follow_symlinks=False)) for one in found]
+        for child, is_directory in entries:
+            if is_directory:
+                _remove(fd, child)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(child, dir_fd=fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)
 
 
 def discard_tree(path: Path) -> None:
