@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("agnhost", "nonewprivs", "pause")
 """What is built for them: keys of `binaries.PROGRAMS`."""
-_TESTS = "registry.k8s.io/e2e-test-images"
+_REGISTRIES = {
+    "PromoterE2eRegistry": "registry.k8s.io/e2e-test-images",
+    "GcRegistry": "registry.k8s.io",
+}
+"""By their names in the list of images."""
 # The tests' scripts are written for busybox's shell, which supports more than Debian's sh and
 # exports variables whose names are not valid in a shell (`data-1`), unlike Debian's busybox. bash
 # does both.
@@ -113,38 +117,42 @@ class _Workshop:
         """Make one after the other."""
         agnhost = layer_of(self._agnhost())
         runs = {"Entrypoint": ["/agnhost"], "Env": _ENVIRONMENT}
-        yield self._image(["agnhost"], agnhost, {**runs, "Cmd": ["pause"]})
+        yield self._image("agnhost", agnhost, {**runs, "Cmd": ["pause"]})
         # For tests that only need some web server.
-        yield self._image(["nginx"], agnhost, {**runs, "Cmd": ["test-webserver"]})
+        yield self._image("nginx", agnhost, {**runs, "Cmd": ["test-webserver"]})
         for name in ("nautilus", "kitten"):
             layer = layer_of(self._demonstration(name))
-            yield self._image([name], layer, {**runs, "Cmd": ["test-webserver"]})
-        yield self._image(["busybox"], layer_of(_shell()), {"Cmd": ["sh"], "Env": _ENVIRONMENT})
+            yield self._image(name, layer, {**runs, "Cmd": ["test-webserver"]})
+        yield self._image("busybox", layer_of(_shell()), {"Cmd": ["sh"], "Env": _ENVIRONMENT})
         dns_client = layer_of(_shell() | _copies("/usr/bin", "dig", "getent"))
-        yield self._image(["glibc-dns-testing"], dns_client, {"Cmd": ["sh"], "Env": _ENVIRONMENT})
+        yield self._image("glibc-dns-testing", dns_client, {"Cmd": ["sh"], "Env": _ENVIRONMENT})
         # It prints its effective user, who should not be root.
         program = File(self._programs["nonewprivs"].read_bytes(), 0o6755)
         layer = layer_of({"usr/local/bin/nnp": program})
-        yield self._image(["nonewprivs"], layer, {"Cmd": ["nnp"], "Env": _ENVIRONMENT})
+        yield self._image("nonewprivs", layer, {"Cmd": ["nnp"], "Env": _ENVIRONMENT})
         yield self._pause()
 
-    def _image(self, images: list[str], layer: bytes, config: dict[str, object]) -> _Image:
-        names = [name for image in images for name in self._full_names(_TESTS, image)]
-        archive = self._directory / f"{images[0]}.tar"
+    def _image(self, image: str, layer: bytes, config: dict[str, object]) -> _Image:
+        names = self._full_names(image)
+        archive = self._directory / f"{image}.tar"
         write_image(archive, names[0], layer, config)
         return _Image(archive, names)
 
     def _pause(self) -> _Image:
-        archive, names = self._directory / "pause.tar", self._full_names("registry.k8s.io", "pause")
+        archive, names = self._directory / "pause.tar", self._full_names("pause")
         program_image(archive, names[0], self._programs["pause"], "pause")
         return _Image(archive, names)
 
-    def _full_names(self, registry: str, image: str) -> list[str]:
+    def _full_names(self, image: str) -> list[str]:
         """Return the names by which the tests know an image, of all its versions."""
-        versions = re.findall(rf'Registry, "{image}", "([^"]+)"', self._names)
-        if not versions:
+        names = [
+            f"{registry}/{image}:{version}"
+            for field, registry in _REGISTRIES.items()
+            for version in re.findall(rf'{field}, "{image}", "([^"]+)"', self._names)
+        ]
+        if not names:
             raise ValueError(f"no image of the tests is called {image}")
-        return [f"{registry}/{image}:{version}" for version in versions]
+        return names
 
     def _agnhost(self) -> Files:
         """Return the files of a program with many functions, and of tools that scripts use."""
@@ -160,6 +168,8 @@ class _Workshop:
     def _demonstration(self, name: str) -> Files:
         """Return the files of a web server that serves its own, as those of the update demo."""
         files: Files = {"agnhost": File(self._programs["agnhost"].read_bytes(), 0o755)}
+        # What a test looks for in such an image that is a volume.
+        files["etc/os-release"] = File(b'NAME="Alpine Linux"\n')
         for each in sorted((self._sources / name / "html").iterdir()):
             files[each.name] = File(each.read_bytes())
         return files

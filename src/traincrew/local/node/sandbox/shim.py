@@ -54,7 +54,8 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     reserved: files.Reserved | None = None
     try:
         files.write_json(f"{directory}/process.json", process)
-        _hold(specification.get("image", ""))
+        for image in specification.get("images") or ():
+            _hold(image)
         reserved = files.Reserved(f"{directory}/exit.json")
         log = _Log(f"{directory}/log")
         container = _Container(specification)
@@ -98,12 +99,11 @@ def _hold(image: str) -> None:
     Raises:
         OSError: It was removed meanwhile.
     """
-    if image:
-        place = os.open(image, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # Whoever removes it holds the lock for a moment, and then it has another name.
-        fcntl.flock(place, fcntl.LOCK_SH)
-        if not os.path.samestat(os.fstat(place), os.stat(image)):
-            raise FileNotFoundError(2, "the image was removed", image)
+    place = os.open(image, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Whoever removes it holds the lock for a moment, and then it has another name.
+    fcntl.flock(place, fcntl.LOCK_SH)
+    if not os.path.samestat(os.fstat(place), os.stat(image)):
+        raise FileNotFoundError(2, "the image was removed", image)
 
 
 def _record(reserved: files.Reserved, outcome: dict[str, Any]) -> None:
