@@ -12,14 +12,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hack.cluster import binaries
-from hack.cluster.images import File, layer_of, program_image, write_image
+from hack.cluster.images import File, Image, layer_of, write_images
 from hack.libraries import libraries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator, Mapping
 
     Files = dict[str, File | str]
     """Of an image: see `layer_of`."""
@@ -55,18 +55,6 @@ nobody:x:65534:
 _ENVIRONMENT = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
 
 
-class _Image(NamedTuple):
-    """An image as it is imported.
-
-    Attributes:
-        archive: What `docker save` would write.
-        names: By which the tests know it; the first is that of the archive.
-    """
-
-    archive: Path
-    names: list[str]
-
-
 def missing() -> list[str]:
     """Return the packages of programs that this machine lacks."""
     return [package for name, package in _PACKAGES.items() if shutil.which(name) is None]
@@ -79,69 +67,59 @@ def import_into(
 
     Args:
         cache: `TRAINCREW_CACHE` of the clusters.
-        directory: For the archives.
+        directory: For their archive.
         on_progress: Called with the progress of builds.
 
     Raises:
         binaries.BuildFailed: A program could not be built.
-        subprocess.CalledProcessError: An image could not be imported.
+        subprocess.CalledProcessError: They could not be imported.
     """
-    for image in _Workshop(directory, on_progress).images():
-        further = [word for name in image.names[1:] for word in ("--name", name)]
-        command = ["images", "import", *further, str(image.archive)]
-        subprocess.run(
-            [sys.executable, "-m", "traincrew.cli", *command],
-            env={**os.environ, "TRAINCREW_CACHE": str(cache)},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        image.archive.unlink()
+    archive = directory / "images.tar"
+    write_images(archive, _Workshop(on_progress).images())
+    subprocess.run(
+        [sys.executable, "-m", "traincrew.cli", "images", "import", str(archive)],
+        env={**os.environ, "TRAINCREW_CACHE": str(cache)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    archive.unlink()
 
 
 class _Workshop:
     """Makes the images.
 
     Args:
-        directory: For the archives.
         on_progress: Called with the progress of builds.
     """
 
-    def __init__(self, directory: Path, on_progress: Callable[[str], None]) -> None:
-        self._directory = directory
+    def __init__(self, on_progress: Callable[[str], None]) -> None:
         self._programs = {name: binaries.build(name, on_progress) for name in PROGRAMS}
         module = binaries.module_directory("agnhost")
         self._sources = module / "test" / "images"
         self._names = (module / "test" / "utils" / "image" / "manifest.go").read_text()
 
-    def images(self) -> Iterable[_Image]:
+    def images(self) -> Iterator[Image]:
         """Make one after the other."""
+        server = {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"], "Env": _ENVIRONMENT}
+        shell = {"Cmd": ["sh"], "Env": _ENVIRONMENT}
         agnhost = layer_of(self._agnhost())
-        runs = {"Entrypoint": ["/agnhost"], "Env": _ENVIRONMENT}
-        yield self._image("agnhost", agnhost, {**runs, "Cmd": ["pause"]})
+        yield self._image("agnhost", agnhost, {**server, "Cmd": ["pause"]})
         # For tests that only need some web server.
-        yield self._image("nginx", agnhost, {**runs, "Cmd": ["test-webserver"]})
+        yield self._image("nginx", agnhost, server)
         for name in ("nautilus", "kitten"):
-            layer = layer_of(self._demonstration(name))
-            yield self._image(name, layer, {**runs, "Cmd": ["test-webserver"]})
-        yield self._image("busybox", layer_of(_shell()), {"Cmd": ["sh"], "Env": _ENVIRONMENT})
+            yield self._image(name, layer_of(self._demonstration(name)), server)
+        yield self._image("busybox", layer_of(_shell()), shell)
         dns_client = layer_of(_shell() | _copies("/usr/bin", "dig", "getent"))
-        yield self._image("glibc-dns-testing", dns_client, {"Cmd": ["sh"], "Env": _ENVIRONMENT})
+        yield self._image("glibc-dns-testing", dns_client, shell)
         # It prints its effective user, who should not be root.
         program = File(self._programs["nonewprivs"].read_bytes(), 0o6755)
         layer = layer_of({"usr/local/bin/nnp": program})
         yield self._image("nonewprivs", layer, {"Cmd": ["nnp"], "Env": _ENVIRONMENT})
-        yield self._pause()
+        layer = layer_of({"pause": File(self._programs["pause"].read_bytes(), 0o755)})
+        yield self._image("pause", layer, {"Entrypoint": ["/pause"], "User": "65535:65535"})
 
-    def _image(self, image: str, layer: bytes, config: dict[str, object]) -> _Image:
-        names = self._full_names(image)
-        archive = self._directory / f"{image}.tar"
-        write_image(archive, names[0], layer, config)
-        return _Image(archive, names)
-
-    def _pause(self) -> _Image:
-        archive, names = self._directory / "pause.tar", self._full_names("pause")
-        program_image(archive, names[0], self._programs["pause"], "pause")
-        return _Image(archive, names)
+    def _image(self, image: str, layer: bytes, config: Mapping[str, object]) -> Image:
+        return Image(self._full_names(image), layer, config)
 
     def _full_names(self, image: str) -> list[str]:
         """Return the names by which the tests know an image, of all its versions."""

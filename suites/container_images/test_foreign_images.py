@@ -258,6 +258,26 @@ def test_a_volume(builder: Builder, cluster: Cluster) -> None:
         assert cluster.lines(name, foreign("volume")) == ["seed", "new", "seed", "1777"]
 
 
+def test_an_image_as_a_volume(builder: Builder, cluster: Cluster) -> None:
+    cluster.user.has(builder.build("several", DOCKERFILES["several"], "gzip"))
+    script = """
+    stat -c '%u:%g %a' /data/srv/home; ls /part; tail -n 1 /data/etc/group
+    touch /data/new 2>/dev/null || echo read-only
+    /data/bin/busybox id 2>/dev/null || echo no program
+    """
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    mounts.append({"name": "data", "mountPath": "/part", "subPath": "srv/home"})
+    lines = cluster.lines(
+        "as-volume",
+        foreign("several"),
+        pod={"volumes": [{"name": "data", "image": {"reference": foreign("several")}}]},
+        command=["sh", "-c", script],
+        volumeMounts=mounts,
+    )
+    owner = "0:0" if cluster.user.is_nobody else "1234:100"
+    assert lines == [f"{owner} 700", "mine", "data:x:2000:trainer", "read-only", "no program"]
+
+
 def test_one_static_program(builder: Builder, cluster: Cluster) -> None:
     cluster.user.has(builder.build("static", DOCKERFILES["static"], "gzip"))
     assert cluster.lines("static", foreign("static")) == ["static default uid=0 files=-1"]
