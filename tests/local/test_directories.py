@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traincrew.local import directories
-from traincrew.local.directories import check_trusted, remove_tree
+from traincrew.local.directories import check_trusted, discard_tree, remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -171,6 +171,23 @@ def test_directories_without_permissions_are_removed(other_user: int) -> None:
     remove_tree(top)
     assert not top.exists()
     assert Path("/usr").is_dir()
+
+
+@pytest.mark.parametrize("remove", [remove_tree, discard_tree])
+def test_the_depth_of_what_is_removed_does_not_matter(
+    tmp_path: Path, remove: Callable[[Path], None]
+) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    below = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=below)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=below)
+        os.close(below)
+        below = deeper
+    os.close(below)
+    remove(top)
+    assert not top.exists()
 
 
 def test_links_are_not_followed_by_a_removal(tmp_path: Path) -> None:
