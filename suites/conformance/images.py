@@ -135,7 +135,7 @@ class _Workshop:
     def _agnhost(self) -> Files:
         """Return the files of a program with many functions, and of tools that scripts use."""
         files = _shell()
-        files |= _copies("/usr/bin", "curl", "dig", "ss", _NETCAT)
+        files |= _copies("/usr/bin", "curl", "dig", "getent", "ss", _NETCAT)
         files["bin/nc"] = f"/usr/bin/{_NETCAT}"
         files |= {"agnhost": File(self._programs["agnhost"].read_bytes(), 0o755)}
         files |= {"agnhost-2": "agnhost", "uploads/": File(b"", 0o755)}
