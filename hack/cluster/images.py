@@ -10,12 +10,12 @@ import io
 import json
 import tarfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hack.cluster import binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 PAUSE = "docker.io/traincrew/pause:1"
@@ -42,6 +42,22 @@ def program_image(target: Path, name: str, program: Path, inside: str) -> None:
     write_image(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": "65535:65535"})
 
 
+class Image(NamedTuple):
+    """An image of an archive.
+
+    Attributes:
+        names: Full names, with registry and tag: ``docker.io/traincrew/busybox:1``.
+        layer: A tar of the root directory; a file if it is large.
+        config: Container configuration: ``Entrypoint``, ``Env``, ``User`` …
+        architecture: In Go's words: ``arm64``.
+    """
+
+    names: list[str]
+    layer: bytes | Path
+    config: Mapping[str, object]
+    architecture: str = "amd64"
+
+
 def write_image(
     target: Path,
     name: str,
@@ -50,34 +66,47 @@ def write_image(
     *,
     architecture: str = "amd64",
 ) -> None:
-    """Write an image with one layer.
+    """Write an archive of one image. Arguments: see `Image`."""
+    write_images(target, [Image([name], layer, config, architecture)])
+
+
+def write_images(target: Path, images: Iterable[Image]) -> None:
+    """Write an archive of images that have one layer each.
 
     Args:
         target: The file to write.
-        name: The full name, with registry and tag: ``docker.io/traincrew/busybox:1``.
-        layer: A tar of the root directory; a file if it is large.
-        config: Container configuration: ``Entrypoint``, ``Env``, ``User`` …
-        architecture: In Go's words: ``arm64``.
+        images: They may share layers.
     """
-    with io.BytesIO(layer) if isinstance(layer, bytes) else layer.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        configuration = {
-            "architecture": architecture,
-            "os": "linux",
-            "config": dict(config),
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        }
-        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-        with tarfile.open(target, "w") as archive:
-            for path, content in (("config.json", configuration), ("manifest.json", manifest)):
-                data = json.dumps(content).encode()
-                entry = tarfile.TarInfo(path)
-                entry.size = len(data)
-                archive.addfile(entry, io.BytesIO(data))
-            entry = tarfile.TarInfo("layer.tar")
-            entry.size = file.seek(0, io.SEEK_END)
-            file.seek(0)
-            archive.addfile(entry, file)
+    listed: list[dict[str, object]] = []
+    layers: set[str] = set()
+    with tarfile.open(target, "w") as archive:
+        for image in images:
+            with _opened(image.layer) as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if digest not in layers:
+                    _add(archive, f"{digest}.tar", file)
+                    layers.add(digest)
+            configuration = {
+                "architecture": image.architecture,
+                "os": "linux",
+                "config": dict(image.config),
+                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+            }
+            config = f"{len(listed)}.json"
+            _add(archive, config, io.BytesIO(json.dumps(configuration).encode()))
+            listed.append({"Config": config, "RepoTags": image.names, "Layers": [f"{digest}.tar"]})
+        _add(archive, "manifest.json", io.BytesIO(json.dumps(listed).encode()))
+
+
+def _opened(layer: bytes | Path) -> io.BytesIO | io.BufferedReader:
+    return io.BytesIO(layer) if isinstance(layer, bytes) else layer.open("rb")
+
+
+def _add(archive: tarfile.TarFile, name: str, file: io.BytesIO | io.BufferedReader) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    archive.addfile(entry, file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hack.cluster import binaries
 
 from traincrew.local.directories import discard_tree
 
-from . import container_images, images
+from . import images
 from .e2e_runner import KUBECTL, E2eRunner
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def missing() -> list[str]:
     lacking = [f"{name}: apt-get install {name}" for name in images.missing()]
     if not KUBECTL.exists():
         lacking.append("kubectl beside this Python: make setup")
-    unbuilt = binaries.unbuilt(["e2e.test", *container_images.PROGRAMS])
+    unbuilt = binaries.unbuilt(["e2e.test", *images.PROGRAMS])
     if unbuilt and shutil.which("go") is None:
         lacking.append(f"Go, to build {' and '.join(unbuilt)}")
     return lacking
@@ -53,16 +53,14 @@ def open_clusters(
     """
     program = binaries.build("e2e.test", on_progress)
     directory.mkdir(parents=True, exist_ok=True)
-    catalog = directory / "images.yaml"
-    catalog.write_text(images.catalog(binaries.build("agnhost", on_progress), directory))
     # Not the developer's: upstream's names would stand for these images in every cluster.
     cache = directory / "cache"
     cache.mkdir()
     try:
-        container_images.import_into(cache, directory, on_progress)
+        images.import_into(cache, directory, on_progress)
         with (
-            _cluster("shared", catalog, cache) as shared,
-            _cluster("serial", catalog, cache) as serial,
+            _cluster("shared", directory, cache) as shared,
+            _cluster("serial", directory, cache) as serial,
         ):
             yield E2eRunner(program, shared, directory, serial=serial)
     finally:
@@ -70,13 +68,13 @@ def open_clusters(
 
 
 @contextmanager
-def _cluster(role: str, catalog: Path, cache: Path) -> Iterator[Path]:
+def _cluster(role: str, directory: Path, cache: Path) -> Iterator[Path]:
     """Start a cluster and yield its kubeconfig."""
-    kubeconfig = catalog.with_name(f"kubeconfig-{role}")
+    kubeconfig = directory / f"kubeconfig-{role}"
     name = f"conformance-{os.getpid()}-{role}"
-    arguments = ["--nodes", str(NODES), "--images", str(catalog), "--kubeconfig", str(kubeconfig)]
+    settings = ["--nodes", str(NODES), "--image-source", "image", "--kubeconfig", str(kubeconfig)]
     subprocess.run(
-        [PROGRAM, "up", "--name", name, "--no-operator", *arguments],
+        [PROGRAM, "up", "--name", name, "--no-operator", *settings],
         env={**os.environ, "TRAINCREW_CACHE": str(cache)},
         check=True,
         stdout=subprocess.DEVNULL,

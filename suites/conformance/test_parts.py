@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import threading
 from typing import TYPE_CHECKING
 
-from . import e2e_runner, images, table
+from . import e2e_runner, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,24 +37,3 @@ def test_a_test_that_passes_loses_its_reason_and_raises_the_floor(tmp_path: Path
     assert again.extra == {"beyond": 100}
     assert again.failing == {"neither": ["c"]}
     assert (again.reason("c"), again.reason("b")) == ("neither", "")
-
-
-def test_netcat_sends_what_it_reads_and_prints_the_answer(tmp_path: Path) -> None:
-    program = str(images.netcat(tmp_path))
-
-    def answer(server: socket.socket) -> None:
-        with server.accept()[0] as connection:
-            connection.sendall(connection.recv(100).upper())
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        thread = threading.Thread(target=answer, args=(server,))
-        thread.start()
-        command = [sys.executable, program, "-v", "-t", "-w", "5", "127.0.0.1", port]
-        done = subprocess.run(command, input="hello", capture_output=True, text=True, check=True)
-        thread.join()
-    assert done.stdout == "HELLO"
-    assert "succeeded" in done.stderr
-    refused = subprocess.run([program, "-vz", "127.0.0.1", port], capture_output=True, check=False)
-    assert refused.returncode == 1
-    assert b"refused" in refused.stderr

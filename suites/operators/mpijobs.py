@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from suites.shell import User
 
 LABEL = "training.kubeflow.org/job-name"
-_LAST = "sleep 6"
+_LAST = "sleep 12"
 _LONG = "sleep 600"
 
 
@@ -99,10 +99,10 @@ CASES: dict[str, Case] = {
         "Failed",
     ),
     "deadline": Case(
-        job(replicas(1, _LONG), _ONE, runPolicy={"activeDeadlineSeconds": 10}), "Failed"
+        job(replicas(1, _LONG), _ONE, runPolicy={"activeDeadlineSeconds": 20}), "Failed"
     ),
-    "worker-fails": Case(job(_LAUNCHER, replicas(1, "sleep 3; exit 1")), "Succeeded"),
-    "worker-ends": Case(job(_LAUNCHER, replicas(1, "sleep 3")), "Succeeded"),
+    "worker-fails": Case(job(_LAUNCHER, replicas(1, "sleep 6; exit 1")), "Succeeded"),
+    "worker-ends": Case(job(_LAUNCHER, replicas(1, "sleep 6")), "Succeeded"),
     "clean-running": Case(
         job(_LAUNCHER, _WORKER, runPolicy={"cleanPodPolicy": "Running"}), "Succeeded"
     ),
@@ -141,27 +141,25 @@ BROKEN: dict[str, tuple[Document, str]] = {
 
 def observed(user: User, of: str) -> Document:
     """What a user sees of a job that has come to rest."""
-    selected = ("-l", f"{LABEL}={of}")
-    status = user.get("mpijob", of).get("status", {})
-    jobs = [each for each in user.get("job")["items"] if name(each) == f"{of}-launcher"]
+    found = user.get("pod,job,service,configmap,secret")["items"]
+    pods = [
+        each
+        for each in found
+        if each["kind"] == "Pod" and each["metadata"].get("labels", {}).get(LABEL) == of
+    ]
+
+    def named(kind: str, wanted: str) -> list[Document]:
+        return [each for each in found if (each["kind"], name(each)) == (kind, wanted)]
+
     return {
-        "pods": {_anonymous(each): _pod(each) for each in user.get("pod", *selected)["items"]},
-        "jobs": {name(each): _job(each) for each in jobs},
-        "services": {each: _service(user, each) for each in _present(user, "service", of)},
-        "files": {
-            each: user.get("configmap", each)["data"]
-            for each in _present(user, "configmap", f"{of}-config")
-        },
-        "secrets": {each: _secret(user, each) for each in _present(user, "secret", f"{of}-ssh")},
-        **beside.status(status),
+        "pods": {_anonymous(each): _pod(each) for each in pods},
+        "jobs": [_job(each) for each in named("Job", f"{of}-launcher")],
+        "services": [_service(each) for each in named("Service", of)],
+        "files": [each["data"] for each in named("ConfigMap", f"{of}-config")],
+        "secrets": [_secret(each) for each in named("Secret", f"{of}-ssh")],
+        **beside.status(user.get("mpijob", of).get("status", {})),
         **beside.events(user, "MPIJob", of),
     }
-
-
-def _present(user: User, kind: str, of: str) -> list[str]:
-    """The name, if there is such an object."""
-    found = user.get(kind, "--field-selector", f"metadata.name={of}")["items"]
-    return [name(each) for each in found]
 
 
 def _anonymous(found: Document) -> str:
@@ -218,13 +216,11 @@ def _job(found: Document) -> Document:
     }
 
 
-def _service(user: User, of: str) -> Document:
-    found = user.get("service", of)
+def _service(found: Document) -> Document:
     spec = found["spec"]
     fields = ("selector", "clusterIP", "ports", "publishNotReadyAddresses")
     return {**_head(found), **{field: spec.get(field) for field in fields}}
 
 
-def _secret(user: User, of: str) -> Document:
-    found = user.get("secret", of)
+def _secret(found: Document) -> Document:
     return {**_head(found), "type": found["type"], "keys": sorted(found["data"])}

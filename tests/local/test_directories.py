@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traincrew.local import directories
-from traincrew.local.directories import check_trusted, remove_tree
+from traincrew.local.directories import check_trusted, discard_tree, remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -172,6 +173,23 @@ def test_directories_without_permissions_are_removed(other_user: int) -> None:
     assert Path("/usr").is_dir()
 
 
+@pytest.mark.parametrize("remove", [remove_tree, discard_tree])
+def test_the_depth_of_what_is_removed_does_not_matter(
+    tmp_path: Path, remove: Callable[[Path], None]
+) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    below = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=below)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=below)
+        os.close(below)
+        below = deeper
+    os.close(below)
+    remove(top)
+    assert not top.exists()
+
+
 def test_links_are_not_followed_by_a_removal(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -181,6 +199,22 @@ def test_links_are_not_followed_by_a_removal(tmp_path: Path) -> None:
     (tmp_path / "top/link").symlink_to(outside)
     remove_tree(tmp_path / "top")
     assert (outside / "precious").exists()
+    remove_tree(tmp_path / "top")  # what is not there is no error
+    (tmp_path / "link").symlink_to(outside)
+    remove_tree(tmp_path / "link")
+    assert not (tmp_path / "link").is_symlink()
+    assert (outside / "precious").exists()
     assert outside.stat().st_mode & 0o777 == 0o500
-    with pytest.raises(FileNotFoundError):
-        remove_tree(tmp_path / "top")
+
+
+def test_a_failed_removal_names_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "top/below").mkdir(parents=True)
+
+    def busy(name: bytes, **_: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rmdir", busy)
+        with pytest.raises(OSError, match="busy") as caught:
+            remove_tree(tmp_path / "top")
+    assert caught.value.filename == str(tmp_path / "top")

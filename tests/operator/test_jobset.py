@@ -175,35 +175,27 @@ async def test_changes(served: Cluster, suspended: bool, path: str, value: Any, 
 
 
 async def test_jobsets_are_left_to_their_own_controller_while_it_runs(served: Cluster) -> None:
-    for labels in (
-        {"app.kubernetes.io/name": "jobset", "app.kubernetes.io/instance": "jobset"},
-        {"app.kubernetes.io/part-of": "jobset", "control-plane": "controller-manager"},
-    ):
-        container = {"name": "manager", "image": "jobset"}
-        await served.client.create(
-            DEPLOYMENTS,
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "jobset", "namespace": "default", "labels": labels},
-                "spec": {
-                    "replicas": 0,
-                    "selector": {"matchLabels": labels},
-                    "template": {
-                        "metadata": {"labels": labels},
-                        "spec": {"containers": [container]},
-                    },
-                },
-            },
-        )
-        await seen(served, "before")
-        await served.create(pair())
-        await seen(served, "after")
-        job = await served.client.get(JOB_SETS, "digits", "default")
-        assert job.get("status") is None
-        await served.client.delete(DEPLOYMENTS, "jobset", "default")
-        await jobs(served)
-        await remove(served)
+    labels = {"app.kubernetes.io/name": "jobset", "app.kubernetes.io/instance": "jobset"}
+    pod = {"containers": [{"name": "manager", "image": "jobset"}]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "jobset", "namespace": "default", "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    await served.client.create(DEPLOYMENTS, deployment)
+    await seen(served, "before")
+    await served.create(pair())
+    await seen(served, "after")
+    job = await served.client.get(JOB_SETS, "digits", "default")
+    assert job.get("status") is None
+    await served.client.delete(DEPLOYMENTS, "jobset", "default")
+    await jobs(served)
+    await remove(served)
 
 
 async def seen(cluster: Cluster, name: str) -> None:

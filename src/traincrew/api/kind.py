@@ -166,13 +166,11 @@ class Project(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name.
         deployments: Label selector of the Deployments of its operator.
-        more_deployments: Selectors of those that are installed in another way.
         lease: Name of the Lease by which its operator elects a leader; empty if it has none.
     """
 
     name: str
     deployments: str
-    more_deployments: tuple[str, ...] = ()
     lease: str = ""
 
 

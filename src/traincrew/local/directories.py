@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import secrets
 import shlex
 import shutil
 import stat
@@ -190,35 +192,104 @@ def _own_group() -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, also where directories are not writable.
+    """Remove a file, or a directory with everything in it, also where directories are not writable.
 
     Files of users that containers had (`subordinate`) are removed as well. Symbolic links are not
-    followed.
+    followed. What is not there, or what another process removes meanwhile, is no error.
 
     Raises:
-        FileNotFoundError: It does not exist.
         OSError: A part of it cannot be removed.
     """
-    if not path.is_symlink():
-        path.chmod(0o700)
-    for directory, names, _ in os.walk(path):
-        for name in names:
-            below = Path(directory, name)
-            with suppress(OSError):
-                if not below.is_symlink():
-                    below.chmod(0o700)
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        # Imported where it is needed, which is nearly never.
-        from traincrew.local.subordinate import remove_mapped
+    with suppress(FileNotFoundError):
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _remove(parent, os.fsencode(path.name))
+        except PermissionError:
+            # Imported where it is needed, which is nearly never.
+            from traincrew.local.subordinate import remove_mapped
 
-        remove_mapped([path])
+            remove_mapped([path])
+        except OSError as error:
+            error.filename = str(path)  # it was relative to an open directory
+            raise
+        finally:
+            os.close(parent)
+
+
+def _remove(parent: int, name: bytes) -> None:
+    """Remove an entry of a directory.
+
+    Directories are moved into the outermost one before they are emptied, so that neither the depth
+    of a tree nor the length of its paths matters.
+    """
+    if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    top = _open_writable(parent, name)
+    try:
+        prefix = b".removed-" + secrets.token_hex(8).encode()
+        numbers = itertools.count()
+        waiting = _empty(top)
+        while waiting:
+            below = waiting.pop()
+            with suppress(FileNotFoundError):
+                directory = _open_writable(top, below)
+                try:
+                    for child in _empty(directory):
+                        moved = b"%s-%d" % (prefix, next(numbers))
+                        with suppress(FileNotFoundError):
+                            _move(directory, child, top, moved)
+                            waiting.append(moved)
+                finally:
+                    os.close(directory)
+                os.rmdir(below, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _open_writable(parent: int, name: bytes) -> int:
+    """Open a directory whose entries can be removed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=parent)
+    except PermissionError:
+        # It is this user's, in a directory of this user: it cannot have become a link.
+        os.chmod(name, 0o700, dir_fd=parent)
+        fd = os.open(name, flags, dir_fd=parent)
+    try:
+        if os.fstat(fd).st_mode & 0o700 != 0o700:
+            os.fchmod(fd, 0o700)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _empty(directory: int) -> list[bytes]:
+    """Remove what is in a directory but for the directories, whose names are returned."""
+    with os.scandir(directory) as found:
+        entries = [(os.fsencode(one.name), one.is_dir(follow_symlinks=False)) for one in found]
+    for name, is_directory in entries:
+        if not is_directory:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+    return [name for name, is_directory in entries if is_directory]
+
+
+def _move(source: int, name: bytes, target: int, moved: bytes) -> None:
+    try:
+        os.rename(name, moved, src_dir_fd=source, dst_dir_fd=target)
+    except PermissionError:
+        # Its own entry `..` changes, so it has to be writable, too.
+        os.close(_open_writable(source, name))
+        os.rename(name, moved, src_dir_fd=source, dst_dir_fd=target)
 
 
 def discard_tree(path: Path) -> None:
     """Remove a directory as `remove_tree` does, or as much of it as can be."""
-    shutil.rmtree(path, ignore_errors=True)
-    if path.is_dir():
-        with suppress(OSError):
-            remove_tree(path)
+    try:
+        remove_tree(path)
+    except OSError:
+        with suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)

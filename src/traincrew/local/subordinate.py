@@ -5,6 +5,7 @@ Sources: subuid(5), newuidmap(1), getsubids(1) of shadow-utils.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -68,20 +69,16 @@ class IdMap(Struct, frozen=True):
         return sum(count for _, _, count in self.gids)
 
 
-def subordinate_ids(
-    files: tuple[Path, Path] = _FILES, *, uid: int | None = None, gid: int | None = None
-) -> IdMap:
-    """Return the map of users for containers.
+def subordinate_ids(files: tuple[Path, Path] = _FILES) -> IdMap:
+    """Return the map of users for containers, in which this process's user is root.
 
     Args:
         files: as /etc/subuid and /etc/subgid.
-        uid: of the user, who is root inside; this process's if None.
-        gid: its group, likewise.
 
     Raises:
         NoSubordinateIdsError: There are none, or no programs to map them.
     """
-    uid, gid = os.geteuid() if uid is None else uid, os.getegid() if gid is None else gid
+    uid, gid = os.geteuid(), os.getegid()
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -178,4 +175,7 @@ def remove_mapped(paths: Sequence[Path]) -> None:
         id_map = subordinate_ids()
     except NoSubordinateIdsError as error:
         raise PermissionError(1, f"it belongs to others, and {error}", str(paths[0])) from error
-    run_mapped(id_map, "remove", {"paths": [str(path) for path in paths]})
+    try:
+        run_mapped(id_map, "remove", {"paths": [str(path) for path in paths]})
+    except OSError as error:
+        raise OSError(error.errno or errno.EPERM, str(error), str(paths[0])) from error

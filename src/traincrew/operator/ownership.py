@@ -114,10 +114,9 @@ class Ownership:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._kind, self._project, self._clock = kind, project, clock
-        self._deployments = [
-            _informer(manager, DEPLOYMENTS, Deployment, label_selector=selector)
-            for selector in (project.deployments, *project.more_deployments)
-        ]
+        self._deployments = _informer(
+            manager, DEPLOYMENTS, Deployment, label_selector=project.deployments
+        )
         self._leases: Informer[Any] | None = None
         if project.lease:
             self._leases = _informer(
@@ -131,8 +130,7 @@ class Ownership:
             Definition,
             field_selector=f"metadata.name={name}",
         )
-        for informer in self._deployments:
-            informer.add_handler(self._deployment_changed)
+        self._deployments.add_handler(self._deployment_changed)
         self._definitions.add_handler(self._definition_changed)
         self._held: dict[str, _Held] = {}
         self._status_schema = KEEPS_EVERYTHING
@@ -145,13 +143,9 @@ class Ownership:
 
     @property
     def _running(self) -> set[str]:
-        """The Deployments that want pods; each may have the labels of several selectors."""
-        return {
-            _name_of(found)
-            for informer in self._deployments
-            for found in informer.store.list()
-            if found.spec.replicas != 0
-        }
+        """The Deployments that want pods."""
+        found: list[Deployment] = self._deployments.store.list()
+        return {_name_of(each) for each in found if each.spec.replicas != 0}
 
     def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
         if new is None:
@@ -230,8 +224,7 @@ class Ownership:
             # A renewal every other second changes nothing for jobs.
             return [] if _name_of(lease) in self._held else everything(lease)
 
-        for informer in self._deployments:
-            reconciler.controller.watch(informer, everything)
+        reconciler.controller.watch(self._deployments, everything)
         if self._leases is not None:
             reconciler.controller.watch(self._leases, unless_renewed)
         reconciler.controller.watch(self._definitions, everything)

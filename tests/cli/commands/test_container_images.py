@@ -152,9 +152,10 @@ def test_verify_and_repair(images: ContainerImages, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "data", "code", "message"),
     [
-        (["import"], b"", 2, "standard input: it is no image: it has neither index.json"),
+        (["import"], b"", 2, "standard input: it is empty"),
+        (["import"], b"\0" * 1024, 2, "standard input: it is no image: it has neither index.json"),
         (["import"], BASE.archive, 2, "`docker export`"),
-        (["import", "missing.tar"], None, 1, "missing.tar"),
+        (["import", "missing.tar"], None, 2, "missing.tar: No such file or directory"),
         (["import", "--name", "UPPER/x"], DOCKER, 2, '"UPPER" is not'),
         (["import"], DOCKER[:3000], 2, "the archive is cut"),
         (["inspect", "sha256:0"], None, 2, "none is stored"),

@@ -47,6 +47,13 @@ def test_a_good_machine() -> None:
     assert "cannot be built\n      fix: no Python 3.12 was found: install one" in output
 
 
+def test_lines_are_wrapped_for_a_terminal(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traincrew.cli.commands.doctor.columns_of", lambda _: 80)
+    _, output = doctor()
+    assert max(len(line) for line in output.splitlines() if str(machine) not in line) < 80
+    assert "      kubeflow/pytorch-elastic-example-imagenet): will be built" in output
+
+
 def test_no_namespaces_is_essential_and_has_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = Capabilities(namespaces=False, reason="unshare: operation not permitted")
     monkeypatch.setattr("traincrew.local.node.machine.capabilities.detect", lambda: bare)

@@ -40,6 +40,13 @@ def test_environments_of_the_user_and_shipped_ones_are_listed() -> None:
     assert any("everpeace/chainermn" in line and "on demand" in line for line in lines)
 
 
+def test_the_list_is_wrapped_for_a_terminal(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traincrew.cli.display.folding.columns_of", lambda _: 80)
+    lines = images("list")[1].splitlines()
+    assert max(len(line) for line in lines if str(machine) not in line) < 80
+    assert "  kubeflow/pytorch-elastic-example-echo," in "\n".join(lines)
+
+
 def test_pull() -> None:
     code, output = images("pull", "team/training:3")
     assert code == 0

@@ -79,7 +79,8 @@ def test_shipped_pins_every_requirement_and_its_files_exist() -> None:
         for requirement in (*definition.requirements, *definition.build_requirements):
             assert "==" in requirement, (definition.name, requirement)
         for source in (*definition.files.values(), *definition.programs.values()):
-            assert source.is_file(), source
+            of_machine = str(source) == "/usr/sbin/sshd"  # see `machinePrograms` of that entry
+            assert of_machine or source.is_file(), source
     assert "://" not in SHIPPED_CATALOG.read_text(encoding="utf-8")
 
 

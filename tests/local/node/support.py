@@ -48,10 +48,11 @@ needs_own_proc = pytest.mark.skipif(
 
 
 class AnyImage:
-    """Maps every image to this machine's tools, except unknown names."""
+    """Maps every image to this machine's tools, except unknown names, and those in `named`."""
 
     def __init__(self) -> None:
         self.environment = Environment("host")
+        self.named: dict[str, Environment] = {}
         self.pulled: list[str] = []
         self.requests: list[PullRequest] = []
 
@@ -71,7 +72,7 @@ class AnyImage:
             raise ImagePullError("ErrImagePull", f"no environment is defined for {image}")
         progress("collecting")
         self.pulled.append(image)
-        return self.environment
+        return self.named.get(image, self.environment)
 
 
 class World:

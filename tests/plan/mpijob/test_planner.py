@@ -65,7 +65,7 @@ def test_a_launcher_may_wait_for_its_workers() -> None:
 def test_a_launcher_alone() -> None:
     world = begun(pi(None))
     assert world.holds("Running")
-    assert "Worker" not in world.status["replicaStatuses"]
+    assert world.status["replicaStatuses"]["Worker"]["active"] == 0
     world.launcher_exits(0)
     world.settle()
 

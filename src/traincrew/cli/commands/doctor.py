@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from traincrew.cli.display.folding import columns_of, folded
 from traincrew.cli.display.safe import unguarded
 from traincrew.plan.shared.text import printable
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "limited", "missing"]
 ENOUGH_DISK_BYTES = 2 * 1024**3
+_INDENT = len("ok  ")
 _CLEAR_LINE = "\r\x1b[K"
 _MARKS: dict[Level, str] = {"ok": "ok", "limited": "--", "missing": "!!"}
 _COLOURS: dict[Level, str] = {"ok": "green", "limited": "yellow", "missing": "red"}
@@ -200,7 +202,8 @@ def doctor_command(output: str) -> None:
     else:
         limited = sum(finding.level == "limited" for finding in findings)
         rest = f"; {limited} thing(s) marked -- are limited or left out" if limited else ""
-        click.echo(f"\nThis machine can run training jobs{rest}.")
+        said = folded(f"This machine can run training jobs{rest}.", columns_of(sys.stdout))
+        click.echo(f"\n{said}")
     if missing:
         raise SystemExit(1)
 
@@ -213,7 +216,9 @@ def _announce(what: str) -> None:
 def _print(finding: Finding, *, over_announcement: bool) -> None:
     mark = click.style(_MARKS[finding.level], fg=_COLOURS[finding.level])
     detail = f": {finding.detail}" if finding.detail else ""
-    text = f"{mark}  {printable(finding.what + detail)}"
+    columns = columns_of(sys.stdout)
+    text = f"{mark}  {folded(printable(finding.what + detail), columns, _INDENT)}"
     click.echo((_CLEAR_LINE if over_announcement else "") + text, file=unguarded(sys.stdout))
     if finding.fix:
-        click.echo(f"      fix: {finding.fix}")
+        lines = f"      fix: {finding.fix}".split("\n")
+        click.echo("\n".join(folded(line, columns) for line in lines))

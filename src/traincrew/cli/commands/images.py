@@ -60,17 +60,18 @@ def images_command() -> None:
 @_catalogs
 def list_images(catalogs: tuple[Path, ...]) -> None:
     """List the environments, whether they are built, and the container images that are stored."""
+    from traincrew.cli.display.folding import columns_of, folded
     from traincrew.cli.display.rows import aligned
     from traincrew.cli.images.stored import table
 
-    store = _store(catalogs)
+    store, columns = _store(catalogs), columns_of(sys.stdout)
     rows = [("ENVIRONMENT", "PYTHON", "READY", "IMAGES")]
     for status in store.environments():
         ready = "yes" if status.is_ready else "on demand" if status.path else "missing"
         rows.append((status.name, status.python or "-", ready, ", ".join(status.images) or "-"))
-    click.echo("\n".join(aligned(rows)))
+    click.echo("\n".join(folded(line, columns) for line in aligned(rows)))
     if stored := table(store.containers.images()):
-        click.echo(f"\n{stored}")
+        click.echo("\n" + "\n".join(folded(line, columns) for line in stored.split("\n")))
     click.echo(f"\nBuilt environments are in {store.cache}", err=True)
 
 

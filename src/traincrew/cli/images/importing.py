@@ -55,6 +55,8 @@ def import_archive(
     except ImagePullError as error:
         raise BadInput(error.message) from error
     except OSError as error:
+        if error.filename == source:
+            raise BadInput(f"{source}: {error.strerror}") from error
         where = "" if error.filename is not None else f"{shown}: "
         raise CommandFailed(f"{where}{error}") from error
 

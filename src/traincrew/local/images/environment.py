@@ -30,6 +30,7 @@ class ImageRoot(Struct, frozen=True, kw_only=True):
         id: What a container's status names it by: `NAME@sha256:…`, or `sha256:…` of its
             configuration if it came from no registry.
         layers: Its directories, lowest first, in the format of overlayfs.
+        owned: Those of `layers` in which not all is root's, or which have set-user-ID bits.
         size: Of its files, in bytes.
         user: As its configuration names it; empty for root.
         passwd: Text of its `/etc/passwd`, and `group` of its `/etc/group`.
@@ -48,6 +49,7 @@ class ImageRoot(Struct, frozen=True, kw_only=True):
     volumes: tuple[str, ...] = ()
     stop_signal: str = "SIGTERM"
     place: Path | None = None
+    owned: frozenset[Path] = frozenset()
 
 
 class Environment(Struct, frozen=True):

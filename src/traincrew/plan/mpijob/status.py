@@ -52,20 +52,17 @@ def status_with_counts(
         places.setdefault(current.place_of(pod), []).append(pod)
     records, new = podrecords.count_restarts(before, places)
     records = podrecords.release(records, records.keys() - kept)
-    statuses = {LAUNCHER: _launcher(current, job, new)}
-    if WORKER in stored.replica_statuses or (spec is not None and spec.worker is not None):
-        selector = labels(job, WORKER)
-        statuses[WORKER] = counts.numbers(WORKER, current.worker_pods, stored, new, selector)
+    selector = labels(job, WORKER)
+    workers = counts.numbers(WORKER, current.worker_pods, stored, new, selector)
     total = int(stored.workers_ready.rpartition("/")[2] or 0)
     if spec is not None:
         total = spec.workers if wanted else 0
-    ready = statuses[WORKER].ready if WORKER in statuses else 0
     return msgspec.structs.replace(
         stored,
-        replica_statuses=statuses,
+        replica_statuses={LAUNCHER: _launcher(current, job, new), WORKER: workers},
         pod_records=podrecords.texts(records),
         restarts=stored.restarts + sum(new.values()),
-        workers_ready=f"{min(ready, total)}/{total}" if WORKER in statuses else "",
+        workers_ready=f"{min(workers.ready, total)}/{total}",
     )
 
 

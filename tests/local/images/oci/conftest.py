@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from traincrew.local.images.oci.cleanup import remove_tree
+from traincrew.local.directories import remove_tree
 from traincrew.local.images.oci.store import ContainerImages
 
 NOBODY = 65534

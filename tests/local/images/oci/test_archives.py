@@ -222,7 +222,8 @@ def listed(**fields: object) -> bytes:
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "it is no image: it has neither index.json"),
+    "nothing": (b"", "it is empty"),
+    "an empty archive": (bytes(1024), "it is no image: it has neither index.json"),
     "a file system": (BASE.archive, "`docker export`"),
     "no archive": (b"#!/bin/sh\n" * 100, "the archive is no tar archive"),
     "cut": (archive(DOCKER)[:3000], "the archive is cut"),

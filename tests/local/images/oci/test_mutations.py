@@ -20,8 +20,8 @@ from local.images.oci.packing import (
     unpacked,
 )
 from local.images.oci.test_layers import sparse_layer, zstandard
+from traincrew.local.directories import remove_tree
 from traincrew.local.images.errors import ImageContentError
-from traincrew.local.images.oci.cleanup import remove_tree
 from traincrew.local.images.oci.layers import Limits
 from traincrew.local.images.oci.layers.headers import shown
 from traincrew.local.images.oci.verification import damage_of

@@ -36,9 +36,7 @@ PROJECT = Project(
     name="JobSet",
     # config/default/kustomization.yaml and charts/jobset of JobSet; both set this label.
     deployments="app.kubernetes.io/name=jobset",
-    # Installed by a release before 0.10, which labels all of its own objects like this.
-    more_deployments=("app.kubernetes.io/part-of=jobset,control-plane=controller-manager",),
-    # api/config/v1alpha1/defaults.go
+    # api/config/v1alpha1/defaults.go; releases with other labels have it, too
     lease="6d4f6a47.jobset.x-k8s.io",
 )
 _JOBS = "self.?replicatedJobs.orValue([])"

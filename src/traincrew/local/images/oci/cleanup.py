@@ -1,22 +1,21 @@
-"""Removal of trees, and of what processes that were killed have left in the store."""
+"""Directories that are being filled, and what processes that were killed have left of them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
-import stat
 import time
 from typing import TYPE_CHECKING
 
+from traincrew.local.directories import remove_tree
 from traincrew.local.filelocks import is_named, try_lock
-from traincrew.local.subordinate import remove_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["BLOB", "PINS", "REMOVED", "held_lock", "new_directory", "remove_tree", "sweep"]
+__all__ = ["BLOB", "PINS", "REMOVED", "held_lock", "new_directory", "sweep"]
 
 _KEPT_SECONDS = 24 * 3600
 """How long the bytes of a blob are kept that a later pull could go on with."""
@@ -80,8 +79,7 @@ def new_directory(partial: Path, kind: str) -> Iterator[Path]:
         try:
             yield path
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                remove_tree(path)
+            remove_tree(path)
 
 
 def sweep(partial: Path) -> None:
@@ -116,52 +114,3 @@ def _sweep_one(path: Path) -> None:
         if path.suffix == BLOB and time.time() - path.lstat().st_mtime < _KEPT_SECONDS:
             return
         remove_tree(path)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file, or a directory with all that is in it, whatever its modes and depth are.
-
-    Symbolic links are not followed. What another process removes meanwhile is no error.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
-    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _remove(parent, os.fsencode(path.name))
-    except PermissionError:
-        remove_mapped([path])  # it may belong to users of containers: see `owners`
-    finally:
-        os.close(parent)
-
-
-def _remove(parent: int, name: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-            _remove_directory(parent, name)
-        else:
-            os.unlink(name, dir_fd=parent)
-
-
-def _remove_directory(parent: int, name: bytes) -> None:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        fd = os.open(name, flags, dir_fd=parent)
-    except PermissionError:
-        # It is this user's, in a directory of this user: it cannot have become a link.
-        os.chmod(name, 0o700, dir_fd=parent)
-        fd = os.open(name, flags, dir_fd=parent)
-    try:
-        if os.fstat(fd).st_mode & 0o700 != 0o700:
-            os.fchmod(fd, 0o700)
-        with os.scandir(fd) as found:
-            entries = [(os.fsencode(one.name), one.is_dir(follow_symlinks=False)) for one in found]
-        for child, is_directory in entries:
-            if is_directory:
-                _remove(fd, child)
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(child, dir_fd=fd)
-    finally:
-        os.close(fd)
-    os.rmdir(name, dir_fd=parent)

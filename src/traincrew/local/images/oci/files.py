@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["read_file"]
+__all__ = ["read_file", "real_path"]
 
 _MAX_LINKS = 40
 """As in the kernel."""
@@ -33,9 +33,37 @@ def read_file(layers: Sequence[Path], path: str, limit: int) -> bytes | None:
     Returns:
         None if it is not there, is no file, or its links lead nowhere.
     """
-    # Below any of these directories, the highest first.
-    top = [os.fspath(layer) for layer in reversed(layers)]
-    at: list[list[str]] = [top]
+    found = _resolve(layers, path)
+    if found is None or not stat.S_ISREG(os.lstat(found[1][0]).st_mode):
+        return None
+    with os.fdopen(os.open(found[1][0], _FLAGS), "rb") as file:
+        return file.read(limit)
+
+
+def real_path(layers: Sequence[Path], path: str) -> tuple[str, bool] | None:
+    """Return a path of an image without links, relative to its root, and whether it is a directory.
+
+    Args:
+        layers: as of `StoredImage`.
+        path: absolute, or relative to the root.
+
+    Returns:
+        None if it is neither a file nor a directory, or its links lead nowhere.
+    """
+    found = _resolve(layers, path)
+    if found is None:
+        return None
+    mode = os.lstat(found[1][0]).st_mode
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        return None
+    return found[0], stat.S_ISDIR(mode)
+
+
+def _resolve(layers: Sequence[Path], path: str) -> tuple[str, list[str]] | None:
+    """Return a path of an image without links, and where that is: of a directory, in each layer."""
+    # Names from the root on, each below any of these directories, the highest first.
+    top = "", [os.fspath(layer) for layer in reversed(layers)]
+    at = [top]
     waiting = _parts(path)
     links = 0
     while waiting:
@@ -43,7 +71,7 @@ def read_file(layers: Sequence[Path], path: str, limit: int) -> bytes | None:
         if part == "..":
             at = at[:-1] or [top]
             continue
-        found = _lookup(at[-1], part)
+        found = _lookup(at[-1][1], part)
         if not found:
             return None
         mode = os.lstat(found[0]).st_mode
@@ -54,14 +82,11 @@ def read_file(layers: Sequence[Path], path: str, limit: int) -> bytes | None:
             target = os.readlink(found[0])  # noqa: PTH115  # as text: it may name anything
             at = [top] if target.startswith("/") else at
             waiting += _parts(target)
-        elif stat.S_ISDIR(mode):
-            at = [*at, found]
-        elif stat.S_ISREG(mode) and not waiting:
-            with os.fdopen(os.open(found[0], _FLAGS), "rb") as file:
-                return file.read(limit)
+        elif stat.S_ISDIR(mode) or not waiting:
+            at = [*at, (part, found)]
         else:
             return None
-    return None
+    return "/".join(name for name, _ in at[1:]), at[-1][1]
 
 
 def _parts(path: str) -> list[str]:

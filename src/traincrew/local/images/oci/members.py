@@ -87,6 +87,8 @@ class ArchiveMembers:
         except ImageContentError as error:
             # The messages are those of layers.
             raise ImageContentError(str(error).replace("a layer", "the archive", 1)) from None
+        if not stream.packed:
+            raise ImageContentError("it is empty: what should have written it has failed")
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of this name."""

@@ -73,6 +73,7 @@ class StoredImage(Struct, frozen=True, kw_only=True):
         config: its configuration.
         layers: directories, lowest first, in the format of overlayfs: a deleted entry is a
             character device 0:0, an opaque directory has the attribute ``user.overlay.opaque``.
+        owned: those of `layers` that have owners other than root in the image, or set-user-ID bits.
         size: of its files, in bytes.
         created: when it was stored, RFC 3339.
         left_out: what of it could not be unpacked here, as text for users: devices, say.
@@ -88,6 +89,7 @@ class StoredImage(Struct, frozen=True, kw_only=True):
     created: str
     left_out: tuple[str, ...] = ()
     imported: bool = False
+    owned: frozenset[Path] = frozenset()
 
 
 class LayerStore(Protocol):

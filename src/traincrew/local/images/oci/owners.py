@@ -2,8 +2,8 @@
 
 Without root, a layer is unpacked so that everything belongs to this user. A container that has more
 than one user gets trees in which files have their owners: hard links of the unpacked ones where
-these are root's, which is this user, and copies of the others. Only root of a user namespace can
-make and remove them, which the caller has to be able to ask for.
+these are root's, which is this user, and copies of the others. Root of a user namespace makes and
+removes them (`run_mapped`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from msgspec.structs import replace
 from traincrew.local.images.oci.cleanup import new_directory
 from traincrew.local.images.oci.implied import OwnedDirectory
 from traincrew.local.images.oci.layers import Kind, final_records
-from traincrew.local.images.oci.places import (
-    DIRECTORIES,
-    OWNERS,
-    TREE,
-    LayerRecord,
-    Places,
-    read,
-)
+from traincrew.local.images.oci.places import DIRECTORIES, OWNERS, TREE, Places, read
 from traincrew.local.subordinate import run_mapped
 
 if TYPE_CHECKING:
@@ -32,6 +25,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.images.environment import ImageRoot
     from traincrew.local.images.oci.layers import Record
+    from traincrew.local.images.oci.places import LayerRecord
     from traincrew.local.subordinate import IdMap
 
 __all__ = ["owned_root", "owners_of_directories", "stale_owned"]
@@ -60,18 +54,13 @@ def owned_root(root: ImageRoot, id_map: IdMap) -> ImageRoot:
     if root.place is None:
         return root
     places = Places(root.place.parent.parent, "single")
-    return replace(root, layers=tuple(_owned(places, tree, id_map) for tree in root.layers))
+    layers = (_owned(places, tree, id_map) if tree in root.owned else tree for tree in root.layers)
+    return replace(root, layers=tuple(layers))
 
 
 def _owned(places: Places, tree: Path, id_map: IdMap) -> Path:
-    unpacked = tree.name == TREE
-    if unpacked:
-        record: LayerRecord | None = read(tree.parent / "layer.json", LayerRecord)
-        if record is None or not record.has_owners:
-            return tree
-    elif not _entries(tree):
-        return tree
-    final = _directory(places, id_map) / tree.parent.name / ("" if unpacked else DIRECTORIES)
+    below = "" if tree.name == TREE else DIRECTORIES
+    final = _directory(places, id_map) / tree.parent.name / below
     if final.is_dir():
         return final / TREE
     with places.lock("owned"):

@@ -9,6 +9,7 @@ from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.model import StoredImage
 from traincrew.local.images.oci.places import (
     DIRECTORIES,
+    OWNERS,
     TREE,
     ImageRecord,
     LayerRecord,
@@ -48,14 +49,18 @@ def stored_image(
     if layers is None:
         return None
     trees = list(layers)
+    owned = {tree for tree, layer in layers.items() if layer.has_owners}
     if (place / DIRECTORIES).is_dir():
         trees.append(place / DIRECTORIES)
+        if (place / OWNERS).exists():
+            owned.add(place / DIRECTORIES)
     return StoredImage(
         id=image_id,
         digest=record.digest,
         names=tuple(sorted(name for name, owner in names.items() if owner == image_id)),
         config=config,
         layers=tuple(trees),
+        owned=frozenset(owned),
         size=sum(layer.size for layer in layers.values()),
         created=record.created,
         imported=record.imported,

@@ -6,9 +6,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from traincrew.local.directories import remove_tree
 from traincrew.local.filelocks import try_lock
 from traincrew.local.images.errors import ImageContentError
-from traincrew.local.images.oci.cleanup import remove_tree
 from traincrew.local.images.oci.configuration import parse_config
 from traincrew.local.images.oci.owners import stale_owned
 from traincrew.local.images.oci.pins import pinned

@@ -47,6 +47,7 @@ def environment_of(
         root=ImageRoot(
             id=identity,
             layers=image.layers,
+            owned=image.owned,
             size=image.size,
             user=config.user,
             passwd=passwd,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from traincrew.engine.errors import ApiError
 from traincrew.local.images import ImagePullError, UnknownUserError
 from traincrew.local.images.reference import parse_reference
+from traincrew.local.images.sources import Source
 from traincrew.local.node.containers.adoption import adopt
 from traincrew.local.node.containers.bare import remove_links
 from traincrew.local.node.containers.ends import epoch, terminated, to_second
 from traincrew.local.node.containers.handlers import Target
 from traincrew.local.node.containers.identity import RootRefusedError
+from traincrew.local.node.containers.imagevolumes import as_container, image_volumes
 from traincrew.local.node.containers.memoryfiles import memory_files
 from traincrew.local.node.containers.preparation import prepare
 from traincrew.local.node.containers.pulling import pull_failure_events, pull_image
@@ -37,7 +39,7 @@ from traincrew.local.node.volumes.podvolumes import VolumeError
 from traincrew.local.node.waiting import StoppedError, unless_stopped
 
 if TYPE_CHECKING:
-    from traincrew.local.images import Environment
+    from traincrew.local.images import Environment, ImageRoot
     from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.containers.preparation import Prepared
     from traincrew.local.node.records.record import ContainerRecord
@@ -158,12 +160,15 @@ class Container:
 
     async def _start(self) -> Instance | None:
         """Start the next instance; return None, with the end on record, if it did not start."""
-        environment = await self._pull()
+        images = await self._volume_images()
+        environment = await self._pull(self.spec, self._event)
         while True:
             try:
                 devices = self._devices()
                 directory = self._directory / str(self._number)
-                preparing = prepare(self._pod, self.spec, environment, directory, devices)
+                preparing = prepare(
+                    self._pod, self.spec, environment, directory, devices, images=images
+                )
                 prepared = await self._unless_stopped(preparing)
                 return await self._launch(prepared, environment)
             except (NoCommandError, UnknownUserError, _NoSpaceError) as error:
@@ -236,27 +241,43 @@ class Container:
         self.record.wait("ErrImagePull", message)
         self._pod.changed()
 
-    async def _pull(self) -> Environment:
+    async def _volume_images(self) -> dict[str, ImageRoot]:
+        """Pull the images that are volumes of this container."""
+        found = {}
+        for name, volume in image_volumes(self._pod.facts().spec, self.spec).items():
+            pulled = await self._pull(as_container(volume), self._pod.event, Source.IMAGE)
+            if pulled.root is not None:
+                found[name] = pulled.root
+        return found
+
+    async def _pull(
+        self,
+        container: Document,
+        record_event: Callable[[str, str, str], None],
+        source: Source | None = None,
+    ) -> Environment:
+        """Pull an image as often as it takes; see `pull_image`."""
         back_off = BackOff(immediate=False)
-        image = self.spec.get("image", "")
+        image = container.get("image", "")
         while True:
             try:
-                return await self._unless_stopped(pull_image(self._pod, self.spec, self._event))
+                pulling = pull_image(self._pod, container, record_event, source)
+                return await self._unless_stopped(pulling)
             except ApiError as error:
                 self._wait_for_secrets(error)
                 await self._unless_stopped(asyncio.sleep(_CONFIG_RETRY_SECONDS))
             except ImagePullError as error:
                 delay = back_off.after()
                 for reason, text in pull_failure_events(image, error):
-                    self._event("Warning", reason, text)
+                    record_event("Warning", reason, text)
                 self.record.wait(error.reason, error.message)
                 self._pod.changed()
                 await self._unless_stopped(asyncio.sleep(_SHOW_PULL_ERROR_SECONDS))
                 if error.reason == "ErrImagePull":
                     text = f'Back-off pulling image "{image}"'
                     self.record.wait("ImagePullBackOff", f"{text}: {error.reason}: {error.message}")
-                    self._event("Normal", "BackOff", text)
-                    self._event("Warning", "Failed", "Error: ImagePullBackOff")
+                    record_event("Normal", "BackOff", text)
+                    record_event("Warning", "Failed", "Error: ImagePullBackOff")
                     self._pod.changed()
                 await self._unless_stopped(asyncio.sleep(delay - _SHOW_PULL_ERROR_SECONDS))
 

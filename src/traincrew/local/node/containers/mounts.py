@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.node.fields.environment import expand
@@ -15,6 +16,7 @@ from traincrew.local.node.volumes.podvolumes import VolumeError
 
 if TYPE_CHECKING:
     from traincrew.local.images import Environment
+    from traincrew.local.node.containers.imagevolumes import ImagePart, ImageVolume
     from traincrew.local.node.machine.specs import HostMount
 
 __all__ = [
@@ -47,16 +49,33 @@ _LARGEST_COPY = 1024 * 1024
 
 
 class VolumeMount:
-    """One resolved `volumeMounts` entry: `source` on this machine is mounted at `target`."""
+    """One resolved `volumeMounts` entry: `source` on this machine is mounted at `target`.
 
-    def __init__(self, name: str, source: Path, target: str, *, read_only: bool) -> None:
+    Attributes:
+        image: what is mounted in its place.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        target: str,
+        *,
+        read_only: bool,
+        image: ImagePart | None = None,
+    ) -> None:
         self.name = name
         self.source = source
         self.target = target
         self.read_only = read_only
+        self.image = image
 
     def as_mount(self) -> Mount:
         """Return the mount for the sandbox."""
+        if (image := self.image) is not None:
+            return Mount(
+                "image", self.target, image.path, layers=image.layers, is_file=image.is_file
+            )
         return Mount("bind", self.target, str(self.source), read_only=self.read_only)
 
 
@@ -65,6 +84,7 @@ def volume_mounts(
     container: Document,
     place: Callable[[str], Path],
     variables: Mapping[str, str],
+    images: Mapping[str, ImageVolume] = MappingProxyType({}),
 ) -> list[VolumeMount]:
     """Resolve the volume mounts of a container; create missing sub-directories.
 
@@ -73,6 +93,7 @@ def volume_mounts(
         container: Of its spec.
         place: Returns the path of a volume.
         variables: For `subPathExpr`.
+        images: The volumes that are images.
 
     Raises:
         VolumeError: A volume does not exist, or a sub-path leads out of it.
@@ -86,14 +107,16 @@ def volume_mounts(
         read_only = bool(entry.get("readOnly")) or is_api_volume(volume)
         claim = volume.get("persistentVolumeClaim") or {}
         sub_path = entry.get("subPath") or expand(entry.get("subPathExpr") or "", variables)
-        if sub_path:
+        image = images[name].part(sub_path) if name in images else None
+        if sub_path and image is None:
             source = _below(source, sub_path, create=not is_api_volume(volume))
         mounts.append(
             VolumeMount(
                 name,
                 source,
                 os.path.normpath(entry["mountPath"]),
-                read_only=read_only or bool(claim.get("readOnly")),
+                read_only=read_only or image is not None or bool(claim.get("readOnly")),
+                image=image,
             )
         )
     return mounts

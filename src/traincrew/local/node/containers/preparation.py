@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from traincrew.local.node.containers.identity import (
     container_identity,
     home_of,
 )
+from traincrew.local.node.containers.imagevolumes import mounted_images
 from traincrew.local.node.containers.memoryfiles import is_storage_limited, memory_limit
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
@@ -53,7 +55,7 @@ from traincrew.local.node.runtime.processes import (
 from traincrew.local.node.sources import fetch
 
 if TYPE_CHECKING:
-    from traincrew.local.images import Environment
+    from traincrew.local.images import Environment, ImageRoot
     from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.containers.mounts import VolumeMount
     from traincrew.local.node.context import Context
@@ -87,6 +89,8 @@ async def prepare(
     environment: Environment,
     directory: Path,
     devices: list[int],
+    *,
+    images: Mapping[str, ImageRoot] = MappingProxyType({}),
 ) -> Prepared:
     """Prepare an instance of a container.
 
@@ -96,6 +100,7 @@ async def prepare(
         environment: Its image.
         directory: For the instance's files; existing content is deleted.
         devices: The GPUs it gets.
+        images: Of its volumes that are images, by their names.
 
     Raises:
         MissingReferenceError: A ConfigMap, Secret or key does not exist.
@@ -109,7 +114,7 @@ async def prepare(
         OSError: Files cannot be created.
     """
     context, instance, facts = pod.context, Instance(directory), pod.facts()
-    what = Subject(pod, facts, container, environment, instance, devices, Edits())
+    what = Subject(pod, facts, container, environment, {}, instance, devices, Edits())
     if environment.root is not None:
         annotations = facts.pod["metadata"].get("annotations") or {}
         edits = device_edits(context.cdi, context.gpus, devices, annotations)
@@ -125,6 +130,7 @@ async def prepare(
             root = await asyncio.to_thread(owned_root, environment.root, id_map)
             environment = replace(environment, root=root)
             what = what._replace(image=environment)
+    what = what._replace(volumes=await mounted_images(images, id_map))
     variables = _variables(what, sources, identity)
     command = command_line(
         container,
@@ -199,7 +205,8 @@ def _variables(what: Subject, sources: Sources, identity: Identity) -> dict[str,
 
 def _volumes(what: Subject, variables: Mapping[str, str]) -> list[VolumeMount]:
     """Return the volume mounts of the container and those that the node adds."""
-    volumes = volume_mounts(what.facts.spec, what.container, what.pod.volume, variables)
+    spec, place = what.facts.spec, what.pod.volume
+    volumes = volume_mounts(spec, what.container, place, variables, what.volumes)
     return volumes + host_mounts(what.context.pod_options.mounts, volumes)
 
 
@@ -250,14 +257,15 @@ def _process(
     volumes: list[VolumeMount],
 ) -> ContainerProcess:
     """Return the process that the fork server is to start."""
-    container, root = what.container, what.image.root
+    container = what.container
+    roots = [what.image.root, *(each.root for each in what.volumes.values())]
     return ContainerProcess(
         directory=str(what.instance.directory),
         command=command,
         hostname=what.pod.hostname,
         memory_limit=memory_limit(container) if what.isolated else 0,
         measured=what.isolated and is_storage_limited(what.facts.spec),
-        image=str(place) if (place := root.place if root is not None else None) else "",
+        images=[str(root.place) for root in roots if root is not None and root.place is not None],
         rootfs=rootfs,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,
@@ -280,7 +288,7 @@ def _report(what: Subject, volumes: list[VolumeMount]) -> Report | None:
         collect.append(Collect("/", str(keep / place), budget=str(keep / "budget")))
     for path, directory in options.collect:
         to = str(directory / place)
-        holding = [each for each in volumes if is_within(path, each.target)]
+        holding = [each for each in volumes if each.image is None and is_within(path, each.target)]
         if not holding:
             collect.append(Collect(path, to))
             continue

@@ -41,14 +41,16 @@ async def pull_image(
     pod: PodHandle,
     container: Mapping[str, Any],
     record_event: Callable[[str, str, str], None],
+    source: Source | None = None,
 ) -> Environment:
     """Return what a container's image stands for; build or fetch it first if it is not present.
 
     Args:
         pod: The container's pod.
-        container: Of the pod's spec.
+        container: Of the pod's spec; of an image volume, what `as_container` returns.
         record_event: Records an event (type, reason, message): at most one `Pulling`, one `Pulled`,
             and one of what users should know: `ImageDamaged`, `ImageNotRenewed`.
+        source: Where the image may come from; None if the pod decides.
 
     Raises:
         ImagePullError: It cannot be pulled at present.
@@ -58,7 +60,7 @@ async def pull_image(
     image = str(container.get("image", ""))
     if not image:
         raise ImagePullError("InvalidImageName", "the container names no image")
-    source = _source(image, pod.facts().pod)
+    source = source or _source(image, pod.facts().pod)
     policy = pull_policy(container)
     found = await _look(context, image, source)
     present = found is not None and found.is_present

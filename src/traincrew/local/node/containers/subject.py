@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.images import Environment
     from traincrew.local.node.containers.handle import PodHandle
+    from traincrew.local.node.containers.imagevolumes import ImageVolume
     from traincrew.local.node.context import Context
     from traincrew.local.node.fields.downward import PodFacts
     from traincrew.local.node.machine.cdi import Edits
@@ -28,6 +29,7 @@ class Subject(NamedTuple):
         facts: the pod as it is now.
         container: of the pod's spec.
         image: the environment of its image.
+        volumes: those of its volumes that are images.
         instance: its files are created here.
         devices: the GPUs it gets.
         edits: what its devices add to it.
@@ -37,6 +39,7 @@ class Subject(NamedTuple):
     facts: PodFacts
     container: Document
     image: Environment
+    volumes: Mapping[str, ImageVolume]
     instance: Instance
     devices: list[int]
     edits: Edits

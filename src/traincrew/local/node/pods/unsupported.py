@@ -77,7 +77,7 @@ _CONTAINER: dict[str, tuple[str, _Rule]] = {
     ),
 }
 _EPHEMERAL = "ephemeralContainers"
-_VOLUMES = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
+_VOLUMES = ("emptyDir", "ephemeral", "hostPath", "image", "persistentVolumeClaim")
 
 
 def unsupported(pod: Document, isolation: Isolation) -> list[Unsupported]:

@@ -33,10 +33,12 @@ class Mount(Struct, frozen=True, omit_defaults=True):
     Attributes:
         kind: `bind` and `overlay` (of `source`), `tmpfs` (of `size` bytes), `symlink` (to `to`),
             `file` (with `content`), `copy` (of the file `source`), `directory` (only created),
+            `image` (its `layers`, lowest first, or what it has at `source`; read-only),
             `volume` (a directory of the image that stays writable), `hidden` (what the machine has
             there is replaced by something empty).
         target: the path in the container.
-        source: a path of the machine, without symbolic links.
+        source: a path of the machine, or of the image, without symbolic links.
+        is_file: `source` is a file of the image.
     """
 
     kind: str
@@ -46,6 +48,8 @@ class Mount(Struct, frozen=True, omit_defaults=True):
     size: int = 0
     to: str = ""
     content: str = ""
+    layers: list[str] = []
+    is_file: bool = False
 
 
 class RootFilesystem(Struct, frozen=True):
@@ -173,7 +177,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
         stdin_once: its input ends with that of the first such client.
         memory_limit: bytes; 0 for none. More than that in its root file system ends it.
         measured: what it writes into its root file system is measured, also without a limit.
-        image: directory that is locked, shared, while it runs; empty for none.
+        images: directories that are locked, shared, while it runs.
     """
 
     directory: str
@@ -181,7 +185,7 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
     hostname: str = ""
     memory_limit: int = 0
     measured: bool = False
-    image: str = ""
+    images: list[str] = []
     rootfs: RootFilesystem | None = None
     tty: bool = False
     stdin: bool = False

@@ -44,27 +44,7 @@ class ImageTree(Tree):
     def fill(self) -> None:
         """Mount the overlay on the root."""
         os.mkdir(self.layers, 0o755)
-        os.mkdir(f"{self.layers}/lower")
-        image = list(self._image)
-        if not image:
-            image.append(f"{self.layers}/empty")
-            os.mkdir(image[0], 0o755)
-        # The kernel takes 4,096 bytes of options: short names, for hundreds of layers.
-        for number, layer in enumerate(image):
-            os.symlink(layer, f"{self.layers}/lower/{number}")
-        os.chdir(f"{self.layers}/lower")
-        for name in ("upper", "work"):
-            os.mkdir(f"../{name}")
-        shown = os.stat(image[-1])
-        if not self.user_namespace:
-            os.chown("../upper", shown.st_uid, shown.st_gid)
-        os.chmod("../upper", stat.S_IMODE(shown.st_mode))
-        lower = ":".join(str(number) for number in reversed(range(len(image))))
-        data = f"lowerdir={lower},upperdir=../upper,workdir=../work"
-        if self.user_namespace:
-            data += ",userxattr"
-        syscalls.mount("overlay", self.root, "overlay", self._devices_flag, data)
-        os.chdir("/")
+        self.mount_layers(self._image, self.layers, self.root)
         self.writable = [("layers/upper", "/")]
         self.overlays += 1
 

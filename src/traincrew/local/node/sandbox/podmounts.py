@@ -23,6 +23,8 @@ class PodMounts:
 
     - `bind`: `source` (a path of the machine), `read_only`
     - `overlay`: `source`; a directory, writable by copy on write
+    - `image`: `layers` of an image, read-only; `source`: a part of it, which may be a file
+      (`is_file`)
     - `tmpfs`: `size` in bytes, or 0
     - `symlink`: `to`
     - `file`: `content`
@@ -71,7 +73,7 @@ class PodMounts:
         return any(
             mount["target"].startswith(other["target"].rstrip("/") + "/")
             for other in self.mounts
-            if other["kind"] in {"bind", "overlay", "tmpfs", "hidden"}
+            if other["kind"] in {"bind", "image", "overlay", "tmpfs", "hidden"}
         )
 
     def _make_target(self, mount: dict[str, Any]) -> str:
@@ -95,7 +97,9 @@ class PodMounts:
         path = os.path.realpath(target)
         if os.path.exists(path):
             return path
-        if kind == "bind" and not os.path.isdir(self.tree.machine + mount["source"]):
+        if mount.get("is_file") or (
+            kind == "bind" and not os.path.isdir(self.tree.machine + mount["source"])
+        ):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
         else:
@@ -118,6 +122,8 @@ class PodMounts:
             if kind == "volume":
                 # An overlay of what is there; on a kernel that refuses it, it stays read-only.
                 self.tree.mount_overlay(target, target)
+            elif kind == "image":
+                self.tree.mount_image(mount["layers"], mount.get("source", ""), target)
             elif kind == "tmpfs":
                 size = f",size={mount['size']}" if mount.get("size") else ""
                 syscalls.mount("traincrew", target, "tmpfs", 0, f"mode=1777{size}")

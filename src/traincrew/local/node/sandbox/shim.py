@@ -54,7 +54,8 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     reserved: files.Reserved | None = None
     try:
         files.write_json(f"{directory}/process.json", process)
-        _hold(specification.get("image", ""))
+        for image in specification.get("images") or ():
+            _hold(image)
         reserved = files.Reserved(f"{directory}/exit.json")
         log = _Log(f"{directory}/log")
         container = _Container(specification)
@@ -98,12 +99,11 @@ def _hold(image: str) -> None:
     Raises:
         OSError: It was removed meanwhile.
     """
-    if image:
-        place = os.open(image, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # Whoever removes it holds the lock for a moment, and then it has another name.
-        fcntl.flock(place, fcntl.LOCK_SH)
-        if not os.path.samestat(os.fstat(place), os.stat(image)):
-            raise FileNotFoundError(2, "the image was removed", image)
+    place = os.open(image, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Whoever removes it holds the lock for a moment, and then it has another name.
+    fcntl.flock(place, fcntl.LOCK_SH)
+    if not os.path.samestat(os.fstat(place), os.stat(image)):
+        raise FileNotFoundError(2, "the image was removed", image)
 
 
 def _record(reserved: files.Reserved, outcome: dict[str, Any]) -> None:
@@ -300,11 +300,14 @@ def _become_program(
     *,
     joined: namespaces.JoinedProgram | None,
 ) -> NoReturn:
+    id_map = specification.get("id_map") if specification["namespaces"] else None
+    process = -1
+    if id_map is not None:
+        # The container's own /proc may be the machine's, which has another number for it.
+        process = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if specification["namespaces"]:
         from . import rootfs, syscalls
 
-        # The container's own /proc may be the machine's, which has another number for it.
-        process = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         syscalls.unshare(syscalls.CLONE_NEWNS)
         if joined is not None:
             joined.hand_over()
@@ -317,10 +320,10 @@ def _become_program(
         os._exit(128)
     streams.take()
     own.hand_over()
-    if specification["namespaces"] and specification.get("id_map") is not None:
+    if id_map is not None:
         from . import subordinate
 
-        subordinate.nest(specification["id_map"], process)
+        subordinate.nest(id_map, process)
         program.become_user(specification)
     elif specification["namespaces"] and specification["user_namespace"]:
         from . import syscalls

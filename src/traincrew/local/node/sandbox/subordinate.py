@@ -1,6 +1,6 @@
 """User namespaces with more than one user, by subordinate IDs (subuid(5), newuidmap(1)).
 
-An ID map is what `traincrew.local.node.machine.subordinate.IdMap` becomes as JSON: `uids` and
+An ID map is what `traincrew.local.subordinate.IdMap` becomes as JSON: `uids` and
 `gids`, lists of (first ID inside, first ID outside, count), and `programs`, the paths of newuidmap
 and newgidmap.
 """

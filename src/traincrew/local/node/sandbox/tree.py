@@ -6,8 +6,12 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from . import kernelpaths, syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CONSOLES = ("tty", "vcs", "console")
 _OWN_DEVICES = ("ptmx", "pts", "shm")
@@ -149,6 +153,59 @@ class Tree:
 
     def _bind(self, source: str, target: str) -> None:
         syscalls.bind(source, target, read_only=True, devices=self.privileged)
+
+    def mount_layers(
+        self, layers: Sequence[str], place: str, target: str, *, flags: int = 0
+    ) -> None:
+        """Mount the layers of an image as one directory, writable by copy on write.
+
+        Args:
+            layers: Directories in the format of overlayfs, lowest first.
+            place: A directory for the upper layer.
+            target: Where to.
+            flags: Of the mount, beside those of every overlay.
+        """
+        os.mkdir(f"{place}/lower")
+        lower = list(layers)
+        if not lower:
+            lower.append(f"{place}/empty")
+            os.mkdir(lower[0], 0o755)
+        # The kernel takes 4,096 bytes of options: short names, for hundreds of layers.
+        for number, layer in enumerate(lower):
+            os.symlink(layer, f"{place}/lower/{number}")
+        os.chdir(f"{place}/lower")
+        for name in ("upper", "work"):
+            os.mkdir(f"../{name}")
+        # The root of an overlay has the owner and mode of its upper directory.
+        shown = os.stat(lower[-1])
+        if not self.user_namespace:
+            os.chown("../upper", shown.st_uid, shown.st_gid)
+        os.chmod("../upper", stat.S_IMODE(shown.st_mode))
+        numbers = ":".join(str(number) for number in reversed(range(len(lower))))
+        data = f"lowerdir={numbers},upperdir=../upper,workdir=../work"
+        if self.user_namespace:
+            data += ",userxattr"
+        syscalls.mount("overlay", target, "overlay", self._devices_flag | flags, data)
+        os.chdir("/")
+
+    def mount_image(self, layers: Sequence[str], below: str, target: str) -> None:
+        """Mount an image, or a part of it, so that nothing of it can be written or executed.
+
+        Only for the container's final tree (after `pivot_root`).
+
+        Args:
+            layers: Its layers on the machine, lowest first.
+            below: The part: a path without links, relative to the image's root; empty for all.
+            target: Where to.
+        """
+        self._serial += 1
+        place = f"{self.layers}/{self._serial}"
+        os.mkdir(place, 0o755)
+        whole = f"{place}/whole"
+        os.mkdir(whole)
+        lower = [self.machine + layer for layer in layers]
+        self.mount_layers(lower, place, whole, flags=syscalls.MS_NOEXEC)
+        syscalls.bind(os.path.join(whole, below), target, read_only=True)
 
     def mount_overlay(self, source: str, target: str) -> bool:
         """Mount an overlay of `source` on `target`; return False if the kernel refuses it."""

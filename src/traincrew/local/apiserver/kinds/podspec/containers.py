@@ -19,7 +19,13 @@ from .probes import PROBES, lifecycle, probes
 from .resize import resize_policy
 from .resources import container_resources
 from .security import container_security
-from .volumes import descending_path, field_reference, key_reference, resource_reference
+from .volumes import (
+    PULL_POLICIES,
+    descending_path,
+    field_reference,
+    key_reference,
+    resource_reference,
+)
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -162,7 +168,7 @@ def _container(
         _env_from(found, container, path)
     if "volumeMounts" in container:
         _mounts(found, container, known, path)
-    one_of(found, container, "imagePullPolicy", path, ("Always", "IfNotPresent", "Never"))
+    one_of(found, container, "imagePullPolicy", path, PULL_POLICIES)
     if "resources" in container:
         container_resources(found, container, path)
     if "resizePolicy" in container:

@@ -136,6 +136,9 @@ def _volume(volume: Document) -> None:
             if type(token) is dict:
                 token.setdefault("expirationSeconds", 3600)
             _downward(field(source, "downwardAPI"))
+    image = volume.get("image")
+    if type(image) is dict and not image.get("pullPolicy"):
+        image["pullPolicy"] = _pull_policy(image.get("reference"))
     if "ephemeral" in volume:
         template = field(volume, "ephemeral").get("volumeClaimTemplate")
         if type(template) is dict and type(template.setdefault("spec", {})) is dict:

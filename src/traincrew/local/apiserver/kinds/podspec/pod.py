@@ -228,7 +228,9 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         is_pod: whether it is a Pod's own, not a template's.
     """
     grace = spec.get("terminationGracePeriodSeconds")
-    known = volumes(found, spec, f"{path}.volumes") if "volumes" in spec else {}
+    known = {}
+    if "volumes" in spec:
+        known = volumes(found, spec, f"{path}.volumes", is_pod=is_pod)
     containers(found, spec, known, path, grace)
     one_of(found, spec, "restartPolicy", path, ("Always", "OnFailure", "Never"))
     if "dnsConfig" in spec or spec.get("dnsPolicy") != "ClusterFirst":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.fields import one_of
 from traincrew.local.apiserver.kinds.shared.meta import annotation_rules, labels
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = [
+    "PULL_POLICIES",
     "descending_path",
     "field_reference",
     "key_reference",
@@ -32,6 +34,7 @@ __all__ = [
     "volumes",
 ]
 
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 _ENV_FIELDS = (
     "metadata.name",
@@ -73,8 +76,16 @@ _HOST_PATH_TYPES = (
 )
 
 
-def volumes(found: list[Cause], spec: Document, path: str) -> dict[str, Document]:
+def volumes(
+    found: list[Cause], spec: Document, path: str, *, is_pod: bool = False
+) -> dict[str, Document]:
     """Validate all volumes of a pod spec.
+
+    Args:
+        found: causes are added to it.
+        spec: the pod spec.
+        path: path of its volumes.
+        is_pod: whether it is a Pod's own, not a template's.
 
     Returns:
         The valid ones by name.
@@ -83,6 +94,8 @@ def volumes(found: list[Cause], spec: Document, path: str) -> dict[str, Document
     for index, volume in enumerate(items(spec, "volumes")):
         here = f"{path}[{index}]"
         faults: list[Cause] = []
+        if is_pod and "image" in volume and not field(volume, "image").get("reference"):
+            faults.append(why.required(f"{here}.image.reference"))
         _source(faults, volume, here)
         name = volume.get("name", "")
         if name:
@@ -203,6 +216,10 @@ def _claim(found: list[Cause], source: Document, path: str) -> None:
         found.append(why.required(f"{path}.claimName"))
 
 
+def _image(found: list[Cause], source: Document, path: str) -> None:
+    one_of(found, source, "pullPolicy", path, PULL_POLICIES)
+
+
 def _nfs(found: list[Cause], source: Document, path: str) -> None:
     if not source.get("path", "/").startswith("/"):
         found.append(why.invalid(f"{path}.path", source["path"], "must be an absolute path"))
@@ -261,6 +278,7 @@ _SOURCES = {
     "emptyDir": _empty_dir,
     "ephemeral": _ephemeral,
     "hostPath": _host_path,
+    "image": _image,
     "nfs": _nfs,
     "persistentVolumeClaim": _claim,
     "projected": _projected,
