@@ -19,6 +19,7 @@ def files(filling: Filling) -> dict[str, str]:
 
     ``default`` contains all but the optional ``prometheus`` and ``policy``.
     """
+    # Over 60 lines: one dictionary, a line or two for each file.
     if filling.values["progress"]["enabled"]:  # a renamed Service would not be found
         raise ValueError("progress.enabled: use the plain manifests or the chart for it")
     image = filling.values["image"]
