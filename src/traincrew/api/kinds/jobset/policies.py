@@ -53,7 +53,10 @@ FAILURE_REASONS = (
 
 Name = Annotated[str, Meta(max_length=MAX_LABEL)]
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
-Names = Annotated[list[Name], Meta(max_length=MAX_REPLICATED_JOBS, extra_json_schema=_ATOMIC)]
+_NamedJob = Annotated[Name, Meta(description="Name of a replicated job.")]
+Names = Annotated[list[_NamedJob], Meta(max_length=MAX_REPLICATED_JOBS, extra_json_schema=_ATOMIC)]
+_Reason = Annotated[str, Meta(max_length=MAX_LABEL, description="A reason.")]
+_Pattern = Annotated[str, Meta(max_length=MAX_PATTERN, description="A regular expression.")]
 
 
 class SuccessPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -85,8 +88,7 @@ class FailurePolicyRule(Struct, rename="camel", kw_only=True, omit_defaults=True
         Meta(description="Name of the rule. Defaults to failurePolicyRule<index>."),
     ] = None
     on_job_failure_reasons: Annotated[
-        Annotated[list[Annotated[str, Meta(max_length=MAX_LABEL)]], Meta(max_length=MAX_PATTERNS)]
-        | None,
+        Annotated[list[_Reason], Meta(max_length=MAX_PATTERNS)] | None,
         Meta(
             description=(
                 f"Reasons of failed Jobs, of {', '.join(FAILURE_REASONS)}. Defaults to any reason."
@@ -94,8 +96,7 @@ class FailurePolicyRule(Struct, rename="camel", kw_only=True, omit_defaults=True
         ),
     ] = None
     on_job_failure_message_patterns: Annotated[
-        Annotated[list[Annotated[str, Meta(max_length=MAX_PATTERN)]], Meta(max_length=MAX_PATTERNS)]
-        | None,
+        Annotated[list[_Pattern], Meta(max_length=MAX_PATTERNS)] | None,
         Meta(
             description=(
                 "Regular expressions, one of which must match the message of the failed Job."
