@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from suites.shell import User
 
 LABEL = "training.kubeflow.org/job-name"
-_LAST = "sleep 12"
+_LAST = "sleep 25"
 _LONG = "sleep 600"
 
 
@@ -99,10 +99,10 @@ CASES: dict[str, Case] = {
         "Failed",
     ),
     "deadline": Case(
-        job(replicas(1, _LONG), _ONE, runPolicy={"activeDeadlineSeconds": 20}), "Failed"
+        job(replicas(1, _LONG), _ONE, runPolicy={"activeDeadlineSeconds": 30}), "Failed"
     ),
-    "worker-fails": Case(job(_LAUNCHER, replicas(1, "sleep 6; exit 1")), "Succeeded"),
-    "worker-ends": Case(job(_LAUNCHER, replicas(1, "sleep 6")), "Succeeded"),
+    "worker-fails": Case(job(_LAUNCHER, replicas(1, "sleep 15; exit 1")), "Succeeded"),
+    "worker-ends": Case(job(_LAUNCHER, replicas(1, "sleep 15")), "Succeeded"),
     "clean-running": Case(
         job(_LAUNCHER, _WORKER, runPolicy={"cleanPodPolicy": "Running"}), "Succeeded"
     ),
