@@ -56,7 +56,7 @@ def test_messages_fit_a_narrow_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "job.yaml").write_text(
-        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: x}\n"
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: x}\n"
     )
     monkeypatch.chdir(tmp_path)
     wide, narrow = on_terminal(1000, *arguments), on_terminal(60, *arguments)

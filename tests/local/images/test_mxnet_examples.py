@@ -1,4 +1,4 @@
-"""The MXNet examples are accepted unchanged, and the environment has what they run."""
+"""The examples of MxJobs are accepted unchanged, and the environment has what they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from traincrew.local.images.reference import parse_reference
 
 ROOT = Path(__file__).parents[3]
 DIRECTORY = ROOT / "examples" / "mxnet"
-EXAMPLES = sorted(DIRECTORY.glob("*.yaml"))
+EXAMPLES = [
+    path for path in sorted(DIRECTORY.glob("*.yaml")) if f"kind: {api.KIND}\n" in path.read_text()
+]
 GUIDE = ROOT / "docs" / "guides" / "mxjob.md"
 SCRIPT = "/examples/train_digits.py"
 
