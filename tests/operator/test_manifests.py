@@ -64,7 +64,7 @@ def test_the_definitions_are_in_the_repository_once() -> None:
     assert text.count("\nmetadata:\n") == text.count("\nkind: CustomResourceDefinition\n")
 
 
-@pytest.mark.parametrize(("folder", "kind"), zip(FOLDERS, DEFINITIONS, strict=True), ids=FOLDERS)
+@pytest.mark.parametrize(("folder", "kind"), [*zip(FOLDERS, DEFINITIONS, strict=True)])
 def test_the_reference_pages_are_up_to_date(folder: str, kind: Kind) -> None:
     """If this fails: ``python hack/reference.py``."""
     path = ROOT / "docs" / "reference" / f"{folder}.md"
