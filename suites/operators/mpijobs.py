@@ -132,11 +132,12 @@ BROKEN: dict[str, tuple[Document, str]] = {
         "ttlSecondsAfterFinished",
     ),
     "retries": (job(_LAUNCHER, _ONE, runPolicy={"backoffLimit": -1}), "backoffLimit"),
-    "manager": (job(_LAUNCHER, _ONE, runPolicy={"managedBy": "me"}), "managedBy"),
     "containers": (job(_NONE, _ONE), "containers"),
     "none": ({}, "mpiReplicaSpecs"),
 }
 """Specs that both refuse, and a word of the field that both name."""
+OF_NOBODY = job(_LAUNCHER, _ONE, runPolicy={"managedBy": "me"})
+"""A job that mpi-operator leaves to a manager that it does not know."""
 
 
 def observed(user: User, of: str) -> Document:

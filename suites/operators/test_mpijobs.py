@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from suites.operators import beside
 from suites.operators.modules import MPI, sources
-from suites.operators.mpijobs import BROKEN, CASES, manifest, observed
+from suites.operators.mpijobs import BROKEN, CASES, OF_NOBODY, manifest, observed
 from suites.operators.test_operators import installed
 
 if TYPE_CHECKING:
@@ -91,3 +91,10 @@ def test_both_name_the_same_field(both: tuple[User, User], case: str) -> None:
         said = theirs.until(f"{case} has an event", event)
         assert not theirs.get("pod", "-l", f"training.kubeflow.org/job-name={case}")["items"]
     assert word in said
+
+
+def test_ours_refuses_a_manager_that_nobody_is(both: tuple[User, User]) -> None:
+    theirs, ours = both
+    given = json.dumps(manifest("of-nobody", OF_NOBODY))
+    assert "managedBy" in ours.kubectl("create", "-f", "-", given=given, code=1)
+    theirs.kubectl("create", "-f", "-", given=given)
