@@ -122,7 +122,7 @@ class Dispatcher:
         target = parse_path(segments)
         method = request.method
         if target is None:
-            return self._documents.respond(method, segments, headers)
+            return await self._documents.respond(method, segments, headers)
         registry = self.verbs.registry
         resource = registry.find(target.group, target.version, target.plural)
         if resource is None or (target.namespace is not None and not resource.namespaced):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -13,7 +14,6 @@ from traincrew.local.apiserver.requests import is_true, parse_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
     from traincrew.local.apiserver.registry import Registry
@@ -87,7 +87,7 @@ class RequestMetrics:
         self._storage = storage
         self._registry = registry
         self._series: dict[_Key, _Series] = {}
-        self._exposed: CollectorRegistry | None = None
+        self._writing = asyncio.Lock()
         self._total = Family(
             "counter",
             "apiserver_request_total",
@@ -167,13 +167,33 @@ class RequestMetrics:
         for family in (self._total, self._duration, objects):
             yield from family.collect()
 
-    def respond(self) -> web.Response:
-        """Answer ``GET /metrics``: these metrics, and those of the process."""
-        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+    async def respond(self) -> web.Response:
+        """Answer ``GET /metrics``: these metrics, and those of the process.
 
-        if self._exposed is None:
-            self._exposed = CollectorRegistry()
-            self._exposed.register(self)
-            ProcessCollector(registry=self._exposed)
-        text = generate_latest(self._exposed)
+        Writing the text takes five times as long as collecting the numbers: up to a second, in
+        which other requests go on. One text is written at a time.
+        """
+        async with self._writing:
+            text = await asyncio.to_thread(_text, _Collected([*self.collect()]))
         return web.Response(body=text, content_type="text/plain", charset="utf-8")
+
+
+class _Collected:
+    """Metrics that do not change any more; implements prometheus-client's ``Collector``."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def _text(collected: _Collected) -> bytes:
+    """Return metrics, and those of the process, in Prometheus's text format."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(collected)
+    ProcessCollector(registry=registry)
+    text: bytes = generate_latest(registry)
+    return text

@@ -47,7 +47,9 @@ class Documents:
         known = self._registry
         return documents.OpenApiDocuments(known), v2.SwaggerDocument(known)
 
-    def respond(self, method: str, segments: list[str], headers: Mapping[str, str]) -> web.Response:
+    async def respond(
+        self, method: str, segments: list[str], headers: Mapping[str, str]
+    ) -> web.Response:
         """Answer a request for a document.
 
         Args:
@@ -82,7 +84,7 @@ class Documents:
             case ["openid", "v1", "jwks"]:
                 return _public(self._tokens.key_set(), "application/jwk-set+json")
             case ["metrics"]:
-                return self._metrics.respond()
+                return await self._metrics.respond()
             case ["openapi", "v2"]:
                 return self._swagger(accept, headers.get("If-None-Match", ""))
             case ["openapi", "v3"]:
