@@ -41,7 +41,7 @@ def end(user: User, name: str) -> None:
 
 
 def create(user: User, name: str) -> None:
-    """Create a job that runs until it is told to end."""
+    """Create a job that runs until `end` is called."""
     spec = job(replicas(script=UNTIL_TOLD), replicas(script=UNTIL_TOLD))
     user.create(manifest("PyTorchJob", name, spec))
 

@@ -24,6 +24,18 @@ def rules(*all_of_them: Rule) -> dict[str, Any]:
     return {"x-kubernetes-validations": [rule._asdict() for rule in all_of_them]}
 
 
+JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+"""Pattern of the name of a job that is the beginning of host names."""
+JOB_NAME_RULE = Rule(
+    rule=f"self.metadata.name.matches('{JOB_NAME}')",
+    message=(
+        "metadata.name becomes part of host names: it must begin with a letter and have"
+        " only lower case letters, digits and '-'"
+    ),
+)
+"""The rule over the whole object for such a name."""
+
+
 class Column(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """A printer column of ``kubectl get``; priority 1 means only with ``-o wide``."""
 

@@ -45,7 +45,7 @@ class StatusWriter:
         jobs: JobWriter,
         deferral: Deferral,
         events: Reporter,
-        schema: Callable[[], Schema] = lambda: KEEPS_EVERYTHING,
+        schema: Callable[[], Schema],
     ) -> None:
         self._jobs = jobs
         self._deferral = deferral

@@ -7,35 +7,23 @@ from typing import TYPE_CHECKING
 from traincrew.api.kind import (
     AGE,
     COUNT,
+    JOB_NAME_RULE,
     MESSAGE,
-    MULTI_KUEUE,
     PROGRESS,
     REASON,
     Column,
     Rule,
     StatusWords,
+    manager_rules,
 )
 from traincrew.api.podtemplate import has_container
-from traincrew.api.trainingoperator.types import HERE, JOB_NAME, MAX_HOST_NAME
+from traincrew.api.trainingoperator.types import MANAGER, MAX_HOST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-def _manager(of: str) -> str:
-    return f"(has({of}.runPolicy) && has({of}.runPolicy.managedBy) ? {of}.runPolicy.managedBy : '')"
-
-
-MANAGED_BY = (
-    Rule(
-        rule=f"{_manager('self')} in ['', '{HERE}', '{MULTI_KUEUE}']",
-        message=f"runPolicy.managedBy must be {HERE} or {MULTI_KUEUE}",
-    ),
-    Rule(
-        rule=f"{_manager('self')} == {_manager('oldSelf')}",
-        message="runPolicy.managedBy cannot be changed: delete the job and create it again",
-    ),
-)
+MANAGED_BY = manager_rules(MANAGER)
 """Rules over ``spec`` about who manages a job."""
 
 
@@ -80,13 +68,7 @@ def name_rules(shortest: str) -> tuple[Rule, ...]:
     """
     most = MAX_HOST_NAME - len(f"-{shortest}-0")
     return (
-        Rule(
-            rule=f"self.metadata.name.matches('{JOB_NAME}')",
-            message=(
-                "metadata.name becomes part of host names: it must begin with a letter and have"
-                " only lower case letters, digits and '-'"
-            ),
-        ),
+        JOB_NAME_RULE,
         Rule(
             rule=f"size(self.metadata.name) <= {most}",
             message=(

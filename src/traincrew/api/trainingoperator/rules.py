@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from traincrew.api.kind import JOB_NAME
 from traincrew.api.meta import Problem
-from traincrew.api.trainingoperator.types import JOB_NAME, MAX_HOST_NAME
+from traincrew.api.trainingoperator.types import MAX_HOST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

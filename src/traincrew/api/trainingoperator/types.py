@@ -55,7 +55,6 @@ MAX_REPLICAS = 5000
 MAX_TYPES = 8
 MAX_HOST_NAME = 63
 """``<name>-<type>-<index>`` is a host name, and the name of a Service."""
-JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 RESTART_POLICIES = (

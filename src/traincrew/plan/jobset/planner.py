@@ -231,9 +231,6 @@ class _Planner(JobPlanner[api.JobSetSpec, JobSetStatus]):
             return found
         return [*events.restart(self._failure), *found]
 
-    def events_on_spec_change(self, spec: JobSetSpec) -> list[Event]:  # noqa: ARG002
-        return []
-
 
 def _counted(known: list[int] | msgspec.UnsetType, size: int, index: int, more: int) -> list[int]:
     """Return a list of counts with one of them raised."""

@@ -151,7 +151,7 @@ class _Planner(JobPlanner[MPIJobSpec, Status]):
             return
         plan.stages = self.writes.stop_launcher()
         for pod in self.current.worker_pods:
-            self._delete_released(plan, pod)
+            self.delete_released(plan, self._records, self.current.place_of(pod), pod)
 
     # -- progress -----------------------------------------------------------------------------
 
@@ -199,17 +199,10 @@ class _Planner(JobPlanner[MPIJobSpec, Status]):
         wanted = set(self.current.wanted(spec))
         for pod in self.current.worker_pods:
             if pod.metadata.name not in wanted:
-                self._delete_released(plan, pod)
+                self.delete_released(plan, self._records, self.current.place_of(pod), pod)
         if self.current.is_master_missing:
             plan.missing = {self.current.master: self.writes.launcher_pod(spec)}
         return []
-
-    def _delete_released(self, plan: Plan, pod: ObservedPod) -> None:
-        """Delete a pod that is not desired, once it is stored as released."""
-        if podrecords.is_released(self._records, self.current.place_of(pod), pod):
-            plan.delete_pods([pod])
-        elif pod.metadata.deletion_timestamp is None:
-            self.releasing = True
 
     def progress(self, spec: MPIJobSpec, numbers: Status, found: list[Problem]) -> Progress:
         problem = self.sync_problem(found)

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.api.meta import parse_time
-from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
+from traincrew.plan.shared import advancing, lifecycle, podrecords, pods, runpolicy
 from traincrew.plan.shared.facts import JobFacts, Spec
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress, Suspension
 from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import Observed, Plan
+    from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ObservedPod
 
 MAX_CONTROLLER_LAG = timedelta(seconds=10)
 """Maximum age of a StatefulSet whose controller has not seen it, so that nobody asks why pods are
@@ -87,6 +89,15 @@ class PlanAssembly(JobFacts[Spec, AnyStatus]):
         else:
             self.expire(plan)
         return plan
+
+    def delete_released(
+        self, plan: Plan, records: Mapping[str, PodRecord], place: str, pod: ObservedPod
+    ) -> None:
+        """Delete the pod in a place that is not desired, once it is stored as released."""
+        if podrecords.is_released(records, place, pod):
+            plan.delete_pods([pod])
+        elif pod.metadata.deletion_timestamp is None:
+            self.releasing = True
 
     def complete(self, plan: Plan) -> Plan:
         """Set what follows from the rest of the plan."""

@@ -364,9 +364,9 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """Return events for the changes since the stored status."""
         return lifecycle.transition_events(self.stored, status)
 
-    @abstractmethod
-    def events_on_spec_change(self, spec: Spec) -> list[Event]:
-        """Return events for a version of the spec that takes effect now."""
+    def events_on_spec_change(self, spec: Spec) -> list[Event]:  # noqa: ARG002
+        """Return events for a version of the spec that takes effect now; none by default."""
+        return []
 
 
 def _with_logs(observed: Observed) -> Observed:

@@ -7,6 +7,7 @@ from msgspec import structs
 from traincrew.api.kind import (
     AGE,
     COUNT,
+    JOB_NAME_RULE,
     MESSAGE,
     PHASE,
     PROGRESS,
@@ -23,7 +24,6 @@ from traincrew.api.kinds.elasticjob.types import (
     C10D,
     CONTAINER,
     GROUP,
-    JOB_NAME,
     KIND,
     MAX_NAME_AND_TYPE,
     PLURAL,
@@ -86,13 +86,7 @@ SPEC_RULES = rules(
 )
 """Rules over ``spec``."""
 JOB_RULES = rules(
-    Rule(
-        rule=f"self.metadata.name.matches('{JOB_NAME}')",
-        message=(
-            "metadata.name becomes part of host names: it must begin with a letter and have"
-            " only lower case letters, digits and '-'"
-        ),
-    ),
+    JOB_NAME_RULE,
     Rule(
         rule=(
             "self.spec.replicaSpecs.all(t,"

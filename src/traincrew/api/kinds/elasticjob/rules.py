@@ -11,10 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from traincrew.api import scheduling
+from traincrew.api.kind import JOB_NAME
 from traincrew.api.kinds.elasticjob.definition import FIT_NEEDS_ROOM
 from traincrew.api.kinds.elasticjob.types import (
     C10D,
-    JOB_NAME,
     MAX_NAME_AND_TYPE,
     TYPE_NAME,
     WORKER,

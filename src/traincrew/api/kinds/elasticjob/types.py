@@ -48,7 +48,6 @@ MAX_TYPES = 8
 MAX_NAME_AND_TYPE = 57
 """``<name>-<type>-<index>`` is a host name, at most 63 characters with an index of 4 digits."""
 
-JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 TYPE_NAME = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
 
 _JOB_FAILED = "JobFailed"

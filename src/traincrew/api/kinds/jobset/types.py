@@ -168,7 +168,7 @@ class Network(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
 
 
 class Coordinator(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """The pod whose address all Jobs and pods are told."""
+    """The pod whose address is a label and an annotation of all Jobs and pods."""
 
     replicated_job: Annotated[Name, Meta(description="Its replicated job.")]
     job_index: Annotated[NonNegative | None, Meta(description="Index of its Job. Default: 0.")] = (

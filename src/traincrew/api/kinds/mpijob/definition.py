@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traincrew.api.kind import (
     AGE,
+    JOB_NAME_RULE,
     MESSAGE,
     PROGRESS,
     REASON,
@@ -19,7 +20,6 @@ from traincrew.api.kind import (
 )
 from traincrew.api.kinds.mpijob.types import (
     GROUP,
-    JOB_NAME,
     KIND,
     LAUNCHER,
     MANAGER,
@@ -61,13 +61,7 @@ SPEC_RULES = rules(
 )
 """Rules over ``spec``."""
 JOB_RULES = rules(
-    Rule(
-        rule=f"self.metadata.name.matches('{JOB_NAME}')",
-        message=(
-            "metadata.name becomes part of host names: it must begin with a letter and have"
-            " only lower case letters, digits and '-'"
-        ),
-    ),
+    JOB_NAME_RULE,
     Rule(
         rule=f"size(self.metadata.name) <= {MAX_HOST_NAME - _SHORTEST}",
         message=(

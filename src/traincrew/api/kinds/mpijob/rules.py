@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from traincrew.api import scheduling
+from traincrew.api.kind import JOB_NAME
 from traincrew.api.kinds.mpijob.types import (
-    JOB_NAME,
     LAUNCHER,
     MAX_HOST_NAME,
     TYPES,

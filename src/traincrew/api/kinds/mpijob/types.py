@@ -49,7 +49,6 @@ MAX_REPLICAS = 5000
 MAX_TYPES = 8
 MAX_HOST_NAME = 63
 """``<name>-worker-<index>`` is a host name, and ``<name>`` is the name of a Service."""
-JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 REASONS = Reasons({Cause.PROGRAM: f"{KIND}Failed"})
 """The reasons of mpi-operator: those of the launcher's Job, and one of its own."""

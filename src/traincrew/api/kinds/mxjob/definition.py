@@ -5,6 +5,7 @@ from __future__ import annotations
 from traincrew.api.kind import (
     AGE,
     COUNT,
+    JOB_NAME,
     PROGRESS,
     Column,
     Kind,
@@ -25,7 +26,6 @@ from traincrew.api.kinds.mxjob.types import (
     DIST,
     GENERATED_ID,
     GROUP,
-    JOB_NAME,
     KIND,
     LOCAL,
     MAX_NAME_AND_ID,

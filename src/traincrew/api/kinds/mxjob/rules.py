@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.api import scheduling
+from traincrew.api.kind import JOB_NAME
 from traincrew.api.kinds.mxjob.types import (
     CONTAINER,
     DIST,
     GENERATED_ID,
-    JOB_NAME,
     LOCAL,
     MAX_NAME_AND_ID,
     RESTART_POLICIES,

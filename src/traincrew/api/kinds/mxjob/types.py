@@ -51,7 +51,6 @@ MAX_NAME_AND_ID = 50
 GENERATED_ID = 4
 """Length of a generated RuntimeId."""
 
-JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 RUNTIME_ID = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 

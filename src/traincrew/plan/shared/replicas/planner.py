@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import Event, Observed, Plan
     from traincrew.plan.shared.replicas.places import Labels, Place, Replicas
     from traincrew.plan.shared.replicas.reports import Words
-    from traincrew.plan.shared.views import ObservedPod
 
 Current = TypeVar("Current", bound=ObservedReplicas)
 
@@ -296,7 +295,7 @@ class ReplicasPlanner(
         waits = []
         for pod in current.pods.values():
             if pod.metadata.name not in current.names:
-                self._delete_released(plan, pod)
+                self.delete_released(plan, self.records, current.key_of(pod), pod)
         self.delete_services(plan, keep={*current.names, *current.absent.values()})
         for place, state in current.states.items():
             pod_there, record = current.pod(place), self.records.get(place.key)
@@ -314,19 +313,11 @@ class ReplicasPlanner(
                 plan.delete_pods([pod_there])
         return waits
 
-    def _delete_released(self, plan: Plan, pod: ObservedPod) -> None:
-        """Delete a pod that is not desired, once it is stored as released."""
-        assert self._current is not None
-        if podrecords.is_released(self.records, self._current.key_of(pod), pod):
-            plan.delete_pods([pod])
-        elif pod.metadata.deletion_timestamp is None:
-            self.releasing = True
-
     def suspend(self, plan: Plan, spec: Spec) -> None:
         """Delete the pods, once they are stored as released."""
-        self.current(spec)
+        current = self.current(spec)
         for pod in self.observed.pods:
-            self._delete_released(plan, pod)
+            self.delete_released(plan, self.records, current.key_of(pod), pod)
 
     def delete_services(self, plan: Plan, keep: set[str]) -> None:
         """Delete the Services of pods that no longer exist; until then their names are in use."""
