@@ -49,6 +49,35 @@ def test_the_status_line_stays_below_and_is_erased_at_the_end() -> None:
     assert terminal.screen() == ["one", "two", "three", ""]
 
 
+class Buffered(io.StringIO):
+    """A stream whose text arrives when it is flushed; writing to it can be made to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write = threading.Event()
+        self.arrived = ""
+
+    def write(self, text: str) -> int:
+        assert self.may_write.wait(20)
+        return super().write(text)
+
+    def flush(self) -> None:
+        self.arrived = self.getvalue()
+
+
+def test_lines_have_arrived_when_the_console_is_closed() -> None:
+    """Also if it is closed while an earlier line is being written."""
+    stream = Buffered()
+    console = Console(stream)
+    console.show([Line("one")])
+    closing = threading.Thread(target=console.close)
+    closing.start()
+    wait_for(lambda: console._queue.qsize() >= 2)
+    stream.may_write.set()
+    closing.join(20)
+    assert stream.arrived == "one\n"
+
+
 def test_a_block_of_rows_stays_below_and_changes_its_height() -> None:
     terminal = Terminal()
     console = Console(terminal, live=True)

@@ -186,16 +186,21 @@ class Console:
 
     def _write(self) -> None:
         while (text := self._queue.get()) is not None:
-            if self.broken or not text:
-                continue
-            try:
-                self._stream.write(text)
-                if self._queue.empty():
-                    self._stream.flush()
-            except (OSError, ValueError):
-                self.broken = True
-                if self._on_broken is not None:
-                    self._on_broken()
+            self._try(self._stream.write, text)
+            if self._queue.empty():
+                self._try(self._stream.flush)
+        self._try(self._stream.flush)
+
+    def _try(self, write: Callable[..., object], *text: str) -> None:
+        """Write or flush, unless the reader has closed the stream."""
+        if self.broken:
+            return
+        try:
+            write(*text)
+        except (OSError, ValueError):
+            self.broken = True
+            if self._on_broken is not None:
+                self._on_broken()
 
 
 def has_signs(stream: TextIO) -> bool:

@@ -13,7 +13,6 @@ import sys
 from base64 import b64encode
 from datetime import datetime  # noqa: TC003 - msgspec resolves it
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,6 +21,7 @@ from msgspec import Struct, field
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ConfigError
+from traincrew.engine.programs import OutputTooLongError, ask_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,7 @@ MODES: dict[str, Mode] = {"Never": "Never", "IfAvailable": "IfAvailable", "Alway
 # A program that prompts a person may take long; any other counts as stuck after a minute.
 _TIMEOUT = 60.0
 _INTERACTIVE_TIMEOUT = 300.0
+_MAX_OUTPUT = 1 << 20
 # Requests that were refused at the same time must not each start the program.
 _MIN_PERIOD = 1.0
 
@@ -182,30 +183,26 @@ class ExecCredentials:
             **plugin.environment,
             "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
         }
+        limit = _INTERACTIVE_TIMEOUT if interactive else _TIMEOUT
         try:
-            process = await asyncio.create_subprocess_exec(
-                plugin.command,
-                *plugin.arguments,
-                stdin=None if interactive else DEVNULL,
-                stdout=PIPE,
-                env=environment,
+            answer = await ask_program(
+                (plugin.command, *plugin.arguments),
+                seconds=limit,
+                max_output=_MAX_OUTPUT,
+                data=None if interactive else b"",
+                quiet=False,
+                environment=environment,
             )
+        except TimeoutError as error:
+            raise self._error(f"did not finish within {limit:g} s") from error
+        except OutputTooLongError as error:
+            raise self._error(f"printed more than {_MAX_OUTPUT >> 10} KiB") from error
         except OSError as error:
             hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
             raise self._error(f"cannot be started: {error.strerror}{hint}") from error
-        limit = _INTERACTIVE_TIMEOUT if interactive else _TIMEOUT
-        try:
-            async with asyncio.timeout(limit):
-                output, _ = await process.communicate()
-        except TimeoutError as error:
-            raise self._error(f"did not finish within {limit:g} s") from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            raise self._error(f"failed with exit code {process.returncode}")
-        return output
+        if answer.code:
+            raise self._error(f"failed with exit code {answer.code}")
+        return answer.output
 
     def _error(self, what: str) -> ConfigError:
         return ConfigError(f"{self._plugin.where}: command {self._plugin.command!r} {what}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.engine.decoding import UndecodableError, decode_json
+from traincrew.engine.programs import OutputTooLongError, ask_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +38,7 @@ print(json.dumps({
 }))
 """
 _PROBE_SECONDS = 15.0
+_MAX_OUTPUT = 1 << 20
 
 
 class Interpreter(Struct, frozen=True):
@@ -101,26 +102,11 @@ async def probe(executable: Path) -> Interpreter:
         OSError: It cannot be started, or does not answer in time.
         ValueError: It is not a Python 3 interpreter.
     """
-    process = await asyncio.create_subprocess_exec(
-        str(executable),
-        "-I",
-        "-c",
-        _PROBE,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    command = (str(executable), "-I", "-c", _PROBE)
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    try:
-        answer = decode_json(output, type=_Answer)
-    except UndecodableError:
+        found = await ask_program(command, seconds=_PROBE_SECONDS, max_output=_MAX_OUTPUT)
+        answer = decode_json(found.output, type=_Answer)
+    except (UndecodableError, OutputTooLongError):
         raise ValueError(f"{executable} is not a working Python 3 interpreter") from None
     return Interpreter(
         executable=Path(answer.executable),

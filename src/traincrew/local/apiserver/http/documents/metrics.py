@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from copy import copy
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -33,6 +35,8 @@ _LABELS = (
 )
 _SHORT = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
 _BUCKETS = (*_SHORT, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
+_SAMPLES = 500
+"""Samples whose text is written at once: some 15 ms."""
 _VERBS = {"DELETE": "DELETE", "GET": "GET", "PATCH": "PATCH", "POST": "POST", "PUT": "PUT"}
 _METHODS = frozenset({*_VERBS, "HEAD"})
 _SCOPES = ("cluster", "namespace", "resource")
@@ -170,30 +174,41 @@ class RequestMetrics:
     async def respond(self) -> web.Response:
         """Answer ``GET /metrics``: these metrics, and those of the process.
 
-        Writing the text takes five times as long as collecting the numbers: up to a second, in
-        which other requests go on. One text is written at a time.
+        Writing the text takes five times as long as collecting the numbers, up to a second, so
+        other requests go on in between. One text is written at a time.
         """
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
         async with self._writing:
-            text = await asyncio.to_thread(_text, _Collected([*self.collect()]))
-        return web.Response(body=text, content_type="text/plain", charset="utf-8")
+            of_process = ProcessCollector(registry=CollectorRegistry()).collect()
+            parts = []
+            for part in chain.from_iterable(map(_parts, [*self.collect(), *of_process])):
+                parts.append(_text(part))
+                await asyncio.sleep(0)
+        return web.Response(body=b"".join(parts), content_type="text/plain", charset="utf-8")
 
 
-class _Collected:
-    """Metrics that do not change any more; implements prometheus-client's ``Collector``."""
+class _Part(NamedTuple):
+    """Some samples of a metric; implements prometheus-client's ``Collector``."""
 
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
+    metric: Metric
+    start: int
 
-    def collect(self) -> list[Metric]:
-        return self._metrics
+    def collect(self) -> Iterator[Metric]:
+        found = copy(self.metric)
+        found.samples = self.metric.samples[self.start : self.start + _SAMPLES]
+        yield found
 
 
-def _text(collected: _Collected) -> bytes:
-    """Return metrics, and those of the process, in Prometheus's text format."""
-    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+def _parts(metric: Metric) -> Iterator[_Part]:
+    """Yield all samples of a metric, a few at a time."""
+    for start in range(0, max(len(metric.samples), 1), _SAMPLES):
+        yield _Part(metric, start)
 
-    registry = CollectorRegistry()
-    registry.register(collected)
-    ProcessCollector(registry=registry)
-    text: bytes = generate_latest(registry)
-    return text
+
+def _text(part: _Part) -> bytes:
+    """Return samples in Prometheus's text format; the first ones after the metric's description."""
+    from prometheus_client import generate_latest
+
+    text: bytes = generate_latest(part)
+    return text.split(b"\n", 2)[2] if part.start else text  # after HELP and TYPE

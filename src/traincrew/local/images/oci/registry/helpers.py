@@ -6,17 +6,13 @@ standard input and prints JSON.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 import re
 import shutil
-import signal
-from asyncio.subprocess import DEVNULL, PIPE
 
 from msgspec import Struct
 
 from traincrew.engine.decoding import UndecodableError, decode_json
+from traincrew.engine.programs import Answer, OutputTooLongError, ask_program
 from traincrew.local.images.oci.registry.credentials import Credential
 
 __all__ = ["HUB_SERVER", "HelperError", "ask"]
@@ -80,32 +76,13 @@ async def ask(
     return Credential(user=answer.username, password=answer.secret, origin=where)
 
 
-async def _run(path: str, server: str, what: str, limit: float) -> tuple[bytes, int]:
+async def _run(path: str, server: str, what: str, limit: float) -> Answer:
     try:
-        # A session of its own: what it starts ends with it, and it cannot take the terminal.
-        process = await asyncio.create_subprocess_exec(
-            path, "get", stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-        )
-    except OSError as error:
-        raise HelperError(f"{what} cannot be started: {error.strerror}") from error
-    assert process.stdin is not None
-    assert process.stdout is not None
-    output = b""
-    try:
-        async with asyncio.timeout(limit):
-            with contextlib.suppress(ConnectionError):
-                process.stdin.write(f"{server}\n".encode())
-                await process.stdin.drain()
-            process.stdin.close()
-            while chunk := await process.stdout.read(_MAX_OUTPUT):
-                output += chunk
-                if len(output) > _MAX_OUTPUT:
-                    raise HelperError(f"{what} printed more than {_MAX_OUTPUT >> 10} KiB")
-            return output, await process.wait()
+        data = f"{server}\n".encode()
+        return await ask_program((path, "get"), seconds=limit, max_output=_MAX_OUTPUT, data=data)
     except TimeoutError:
         raise HelperError(f"{what} did not answer within {limit:g} s") from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+    except OutputTooLongError:
+        raise HelperError(f"{what} printed more than {_MAX_OUTPUT >> 10} KiB") from None
+    except OSError as error:
+        raise HelperError(f"{what} cannot be started: {error.strerror}") from error
