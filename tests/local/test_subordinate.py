@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from local.test_directories import deep_tree
 from traincrew.local.node.sandbox import mapped
 from traincrew.local.subordinate import IdMap, NoSubordinateIdsError, subordinate_ids
 
@@ -99,5 +100,13 @@ def test_a_tree_with_owners_shares_what_belongs_to_root(tmp_path: Path) -> None:
     sparse = (target / "sparse").stat()
     assert sparse.st_size == (1 << 30) + 3
     assert sparse.st_blocks * 512 < 1 << 20
-    mapped.remove([str(target), str(target)])
+    assert mapped.remove([str(target), str(target)]) == 0
     assert not target.exists()
+
+
+def test_a_tree_of_any_depth_is_removed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    deep_tree(tmp_path / "top")
+    assert mapped.remove([str(tmp_path / "top"), str(tmp_path / "missing")]) == 0
+    assert not (tmp_path / "top").exists()
+    assert mapped.remove(["/proc/self/comm"]) != 0
+    assert "rm: cannot remove '/proc/self/comm" in capfd.readouterr().err

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from . import program, subordinate
@@ -30,23 +28,25 @@ def main(command: str) -> int:
     request = json.load(sys.stdin)
     try:
         subordinate.enter(request["id_map"])
-        run = remove if command == "remove" else copy
-        run(**request["arguments"])
+        if command == "remove":
+            return remove(**request["arguments"])
+        copy(**request["arguments"])
     except OSError as error:
         sys.stderr.write(f"{program.describe(error)}\n")
         return 1
     return 0
 
 
-def remove(paths: Iterable[str]) -> None:
-    """Remove directories with everything in them.
+def remove(paths: Iterable[str]) -> int:
+    """Remove directories of any depth with everything in them.
+
+    Returns:
+        The exit code of `rm`, which says what it cannot remove.
 
     Raises:
-        OSError: A part of them cannot be removed.
+        OSError: There is no such program.
     """
-    for path in paths:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(path)
+    return os.spawnvp(os.P_WAIT, "rm", ("rm", "-rf", "--", *paths))  # noqa: S606 - no shell is wanted
 
 
 def copy(source: str, target: str, owners: Iterable[tuple[str, int, int, int]]) -> None:
