@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from hack.cluster import changes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -39,6 +41,7 @@ class Program:
         seconds: Approximate duration of a first build on two cores, to be reported to the user.
         test: Built by ``go test -c``.
         shipped: Part of an image, so nothing in it depends on the machine that built it.
+        changes: Directory in ``changes/`` that says how the sources are changed; empty for none.
     """
 
     module: str
@@ -46,18 +49,21 @@ class Program:
     seconds: int
     test: bool = False
     shipped: bool = False
+    changes: str = ""
 
 
 class GoSuites(NamedTuple):
     """Test suites of a Go module that start a kube-apiserver, as envtest does.
 
     Attributes:
-        module: Path of the Go module; the directory with its go.mod has the name of the project.
+        module: Path of the Go module.
         packages: Paths of the packages with tests, relative to the module.
+        project: The directory with its go.mod, if it has not the name of the suites.
     """
 
     module: str
     packages: tuple[str, ...]
+    project: str = ""
 
 
 GO_SUITES = {
@@ -83,6 +89,9 @@ GO_SUITES = {
     "jobset": GoSuites(
         "sigs.k8s.io/jobset", ("test/integration/controller", "test/integration/webhook")
     ),
+    "jobset-by-traincrew": GoSuites(
+        "sigs.k8s.io/jobset", ("test/integration/controller",), "jobset"
+    ),
     "kueue": GoSuites(
         "sigs.k8s.io/kueue",
         (
@@ -97,6 +106,9 @@ GO_SUITES = {
         ),
     ),
     "mpi-operator": GoSuites("github.com/kubeflow/mpi-operator", ("test/integration",)),
+    "mpi-operator-by-traincrew": GoSuites(
+        "github.com/kubeflow/mpi-operator", ("test/integration",), "mpi-operator"
+    ),
     "trainer": GoSuites(
         "github.com/kubeflow/trainer/v2",
         ("test/integration/controller", "test/integration/webhooks"),
@@ -115,7 +127,13 @@ GO_SUITES = {
         ),
     ),
 }
-"""By project. `suites/envtest` runs them against the programs of `traincrew envtest`."""
+"""By project. `suites/envtest` runs them against the programs of `traincrew envtest`. Those called
+``by-traincrew`` are changed so that they judge traincrew's operator (``changes/``)."""
+
+
+def suite_module(project: str) -> Path:
+    """Return the directory of the go.mod of a key of `GO_SUITES`."""
+    return MODULES / (GO_SUITES[project].project or project)
 
 
 def suite_program(project: str, package: str) -> str:
@@ -176,7 +194,11 @@ PROGRAMS: dict[str, Program] = {
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
     **{
         suite_program(project, package): Program(
-            project, f"{suites.module}/{package}", 30, test=True
+            suites.project or project,
+            f"{suites.module}/{package}",
+            30,
+            test=True,
+            changes=suites.project,
         )
         for project, suites in GO_SUITES.items()
         for package in suites.packages
@@ -227,7 +249,7 @@ def path(name: str) -> Path:
     # Not by name: the programs of a module share a directory and find each other in it.
     digest = hashlib.sha256(f"{_go_version()} {' '.join(_flags(program))}".encode())
     directory = MODULES / program.module
-    for source in sorted(directory.iterdir()):
+    for source in (*sorted(directory.iterdir()), *changes.files(program.changes)):
         digest.update(source.read_bytes())
     return cache_directory() / f"{program.module}-{digest.hexdigest()[:12]}" / name
 
@@ -238,16 +260,21 @@ def module_directory(name: str) -> Path:
     Raises:
         subprocess.CalledProcessError: The module is not there, and cannot be downloaded.
     """
-    module = re.split("/(?:cmd|test)/", PROGRAMS[name].package)[0]
+    return _sources(PROGRAMS[name])[1]
+
+
+def _sources(program: Program) -> tuple[str, Path]:
+    """Return the path of the module that a program is from, and the directory of its sources."""
+    module = re.split("/(?:cmd|test)/", program.package)[0]
     listed = subprocess.run(
         ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module],
-        cwd=MODULES / PROGRAMS[name].module,
+        cwd=MODULES / program.module,
         env={**os.environ, "GOTOOLCHAIN": "local"},
         capture_output=True,
         text=True,
         check=True,
     )
-    return Path(listed.stdout.strip())
+    return module, Path(listed.stdout.strip())
 
 
 def license_file(name: str) -> Path:
@@ -314,8 +341,15 @@ def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
     temporary = target.with_suffix(".new")
     # Vet would read all that the test imports as well.
     verb = ["go", "test", "-c", "-vet=off"] if program.test else ["go", "build"]
-    command = [*verb, "-v", *_flags(program), "-o", str(temporary), program.package]
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryDirectory() as place:
+        flags = _flags(program)
+        if program.changes:
+            module = MODULES / program.module
+            sources = _sources(program)
+            flags.append(
+                f"-modfile={changes.applied(program.changes, module, sources, Path(place))}"
+            )
+        command = [*verb, "-v", *flags, "-o", str(temporary), program.package]
         compiler = subprocess.Popen(
             command,
             cwd=MODULES / program.module,

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +54,7 @@ _ADDED: dict[str, dict[str, tuple[str | None, str]]] = {
     },
 }
 """By project and directory: definitions of others, as the Makefiles of the projects copy them."""
+_ADDED["mpi-operator-by-traincrew"] = _ADDED["mpi-operator"]
 _KUSTOMIZED = {
     "kueue": ("config/components/crd", "config/components/crd/_output/crds-with-webhooks.yaml")
 }
@@ -77,7 +79,7 @@ class Spec(NamedTuple):
 def release(project: str) -> str:
     """Return the release of a project that is built, with its ``v``."""
     module = binaries.GO_SUITES[project].module
-    text = (binaries.MODULES / project / "go.mod").read_text()
+    text = (binaries.suite_module(project) / "go.mod").read_text()
     found = re.search(rf"{re.escape(module)} (v[0-9.]+)", text)
     assert found is not None
     return found[1]
@@ -95,7 +97,7 @@ def source(project: str, module: str | None = None) -> Path:
     """
     found = subprocess.run(
         ["go", "mod", "download", "-json", module or binaries.GO_SUITES[project].module],
-        cwd=binaries.MODULES / project,
+        cwd=binaries.suite_module(project),
         env={**os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
         stdout=subprocess.PIPE,
         check=True,
@@ -149,7 +151,13 @@ def run(project: str, package: str, assets: Path, directory: Path) -> list[Spec]
     result = subprocess.run(
         [*_ALONE, program, *options],
         cwd=place,
-        env={**os.environ, "KUBEBUILDER_ASSETS": str(assets)},
+        env={
+            **os.environ,
+            "KUBEBUILDER_ASSETS": str(assets),
+            # For those that judge traincrew's operator.
+            "TRAINCREW": str(Path(sys.executable).with_name("traincrew")),
+            "TRAINCREW_DEFINITIONS": str(HERE.parents[1] / "deploy" / "0-crd.yaml"),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -54,6 +54,7 @@ def test_a_launcher_may_wait_for_its_workers() -> None:
     world = MPIJobWorld(job)
     world.settle()
     assert JOB not in world.children
+    assert "Launcher" not in world.status["replicaStatuses"]
     assert world.status["reason"] == "WaitingForWorkers"
 
     world.run()
@@ -86,6 +87,7 @@ def test_it_succeeds_with_its_launcher_and_workers_are_cleaned_up(
     assert world.conditions["Succeeded"]["reason"] == "MPIJobSucceeded"
     assert world.status["message"] == "MPIJob default/pi successfully completed."
     assert world.status["replicaStatuses"]["Launcher"]["succeeded"] == 1
+    assert not world.status["replicaStatuses"]["Launcher"].get("active")
     assert world.workers == left
     assert world.launcher["status"]["phase"] == "Succeeded"
     assert "MPIJobSucceeded" in world.reasons()

@@ -125,9 +125,10 @@ class _Planner(JobPlanner[api.JobSetSpec, JobSetStatus]):
         size = found.count if found is not None else 0
         if index_of(why.job) < size:
             each.job_restarts = _counted(each.job_restarts, size, index_of(why.job), 1)
-            each.job_restarts_count_towards_max = _counted(
-                each.job_restarts_count_towards_max, size, index_of(why.job), int(why.counts)
-            )
+            if why.counts:
+                each.job_restarts_count_towards_max = _counted(
+                    each.job_restarts_count_towards_max, size, index_of(why.job), 1
+                )
 
     # -- the end ------------------------------------------------------------------------------
 

@@ -57,9 +57,12 @@ def status_with_counts(
     total = int(stored.workers_ready.rpartition("/")[2] or 0)
     if spec is not None:
         total = spec.workers if wanted else 0
+    statuses = {WORKER: workers}
+    if current.job is not None or LAUNCHER in stored.replica_statuses:  # it may wait for workers
+        statuses = {LAUNCHER: _launcher(current, job, new), **statuses}
     return msgspec.structs.replace(
         stored,
-        replica_statuses={LAUNCHER: _launcher(current, job, new), WORKER: workers},
+        replica_statuses=statuses,
         pod_records=podrecords.texts(records),
         restarts=stored.restarts + sum(new.values()),
         workers_ready=f"{min(workers.ready, total)}/{total}",
@@ -75,6 +78,8 @@ def _launcher(current: ObservedJob, job: str, new: Mapping[str, int]) -> Replica
     if current.job is not None:
         status = current.job.status
         succeeded, failed = int(status.get("succeeded") or 0), int(status.get("failed") or 0)
+        if current.job.finished:  # its pods have ended, also if that was not seen yet
+            found = msgspec.structs.replace(found, active=0, ready=0)
     return msgspec.structs.replace(
         found,
         restarts=found.restarts + new.get(LAUNCHER, 0),

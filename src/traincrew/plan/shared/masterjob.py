@@ -250,7 +250,9 @@ class MasterJob:
         )
         record = podrecords.read(updated.pod_records).get(place)
         was_ready = record is not None and record.was_ready
-        if self._retrying(policy) or (updated.replica_statuses[place].restarts and was_ready):
+        counted = updated.replica_statuses.get(place)
+        was_restarted = counted is not None and bool(counted.restarts)
+        if self._retrying(policy) or (was_restarted and was_ready):
             reason, message = self._retry_text(policy, newest, trouble)
             return lifecycle.RESTARTING, reason, message
         if newest is not None and newest.metadata.deletion_timestamp is not None and was_ready:
