@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from traincrew.api.fullstatus import ProjectJob
-from traincrew.api.meta import CustomObject, View
+from traincrew.api.meta import CustomObject, OwnerReference, View
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request, WriteTracker
 from traincrew.engine.errors import ApiError, NotFoundError
@@ -179,13 +179,18 @@ class Observer:
         return tuple(
             pod
             for pod in candidates
-            if (owner := pod.metadata.controller) is not None
-            and (informer := self._owning.get(owner.kind)) is not None
-            and (
-                (child := informer.store.get(pod.metadata.namespace, owner.name)) is None
-                or child.metadata.uid != owner.uid
-            )
+            if self._is_gone(pod.metadata.namespace, pod.metadata.controller)
         )
+
+    def _is_gone(self, namespace: str, owner: OwnerReference | None) -> bool:
+        """Return whether an owner is not in the caches any more, or what owns that."""
+        if owner is None or (informer := self._owning.get(owner.kind)) is None:
+            return False
+        found = informer.store.get(namespace, owner.name)
+        if found is None or found.metadata.uid != owner.uid:
+            return True
+        descends = owner.kind in self._descendants
+        return descends and self._is_gone(namespace, found.metadata.controller)
 
     async def restore_labels(self, request: Request, observed: Observed, memory: JobState) -> bool:
         """Restore objects that left the caches without being deleted; return whether any did.

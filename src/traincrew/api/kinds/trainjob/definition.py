@@ -87,14 +87,6 @@ DEFINITION = Kind(
     spec=TrainJobSpec,
     reasons=REASONS,
     spec_rules=rules(
-        # What may be added or removed is not compared by the fields' own rules.
-        *(
-            Rule(
-                rule=f"has(self.{name}) == has(oldSelf.{name})",
-                message=f"{name} cannot be changed: delete the job and create it again",
-            )
-            for name in ("initializer", "trainer", "activeDeadlineSeconds")
-        ),
         Rule(
             rule="self.?runtimePatches == oldSelf.?runtimePatches || self.?suspend.orValue(false)",
             message="runtimePatches can only be modified when the TrainJob is suspended",

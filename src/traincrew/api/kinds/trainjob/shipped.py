@@ -75,7 +75,7 @@ def _mpi(framework: str) -> Document:
 RUNTIMES = (
     _plain("torch", "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"),
     _plain("jax", "nvcr.io/nvidia/jax:25.10-py3"),
-    _plain("xgboost", "ghcr.io/kubeflow/trainer/xgboost-runtime:latest"),
+    _plain("xgboost", f"ghcr.io/kubeflow/trainer/xgboost-runtime:{_TAG}"),
     _mpi("deepspeed"),
     _mpi("mlx"),
 )
