@@ -21,6 +21,8 @@ def test_it_becomes_a_jobset_and_succeeds_with_it() -> None:
     assert [each["name"] for each in world.status["jobsStatus"]] == ["node"]
     for pod in world.pods.values():
         world.end(pod, 0)
+    world.settle()
+    assert world.status["phase"] == "Running"  # until the JobSet says that it has ended
     world.says("Completed", "AllJobsCompleted", "jobset completed successfully")
 
     complete = world.conditions["Complete"]

@@ -6,6 +6,7 @@ anything can be decided, or a `SpecPatch` to store first.
 
 Children are written as plain documents, and observed as small typed views (`views`).
 """
+# Over 400 lines: the vocabulary of all plans: each question beside the field with its answer.
 
 from __future__ import annotations
 

@@ -201,10 +201,16 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
         return Progress(
             reason=reason,
             message=text,
-            running=running,
+            # The JobSet ends some moments after the last pod.
+            running=running or (self.stored.holds(lifecycle.RUNNING) and self._ready > 0),
             restarting=restarts is not None,
             started_at=self.stored.start_time or format_time(self.now),
         )
+
+    @property
+    def _ready(self) -> int:
+        """The number of pods that are ready, or have succeeded."""
+        return sum(pod.ready or pod.status.phase == "Succeeded" for pod in self.observed.pods)
 
     def _text(self) -> str:
         """Return what the pods wait for, if they do."""
@@ -219,8 +225,7 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
             self.observed.rejections,
             lambda pod: pods.not_ready_reason(pod, self.now),
         )
-        ready = sum(pod.ready or pod.status.phase == "Succeeded" for pod in members)
-        return "; ".join(filter(None, (f"{ready}/{jobset.pods} pods ready", troubles)))
+        return "; ".join(filter(None, (f"{self._ready}/{jobset.pods} pods ready", troubles)))
 
     def suspend(self, plan: Plan, spec: TrainJobSpec) -> None:
         self._add_writes(plan, spec)
