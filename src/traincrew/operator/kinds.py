@@ -49,6 +49,21 @@ SCALE_SERVED = tuple(
 """The resources with a ``scale`` subresource, which may refuse every write."""
 
 
+def between(resource: Resource) -> tuple[Resource, ...]:
+    """Return the resources of what jobs are made of, whose own children own the pods.
+
+    Args:
+        resource: The jobs.
+    """
+    return tuple(
+        found
+        for kind in KINDS
+        if kind.descendants and resource_of(kind) == resource
+        for child in kind.children
+        if (found := _of_child(child)) in RESOURCES
+    )
+
+
 def _reporting(
     kind: plans.PlannedKind, chosen: Options, options: OperatorOptions, certificate: str
 ) -> Options:
