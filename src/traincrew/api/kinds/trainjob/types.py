@@ -32,7 +32,13 @@ MAX_NODES = 5000
 """Maximum number of nodes: the size of the status still works with this many."""
 NODE = "node"
 """The name of the container that trains, and of the replicated job that has it."""
-REASONS = Reasons({Cause.PROGRAM: "FailedJobs", Cause.REFUSED: "TrainJobResourcesCreationFailed"})
+REASONS = Reasons(
+    {
+        Cause.PROGRAM: "FailedJobs",
+        Cause.BACKOFF_LIMIT: "ReachedMaxRestarts",
+        Cause.REFUSED: "TrainJobResourcesCreationFailed",
+    }
+)
 """The reasons of the JobSet, and of Trainer."""
 _DOMAIN_PATH = (
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
