@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from traincrew.api.crd import definition
+from traincrew.api.crd import definitions
 from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
@@ -28,6 +28,7 @@ from traincrew.engine.resources import (
     NAMESPACES,
     PODS,
     STATEFUL_SETS,
+    Resource,
 )
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.kinds.apiextensions.status import DEFINITIONS
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from traincrew.engine.config import ClientConfig
-    from traincrew.engine.resources import Resource
 
 CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
     next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)
@@ -55,10 +55,18 @@ CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
         "mxjobs.mlkube.io",
     )
 )
+_RUNTIMES = Resource(
+    "trainer.kubeflow.org",
+    "v1alpha1",
+    "clustertrainingruntimes",
+    "ClusterTrainingRuntime",
+    namespaced=False,
+)
 DEADLINE = 60.0
 OPERATOR_AGENT = "traincrew-operator"
-_STORED: list[dict[str, Any]] = []
-"""The definitions of our kinds as the first API server of this process has stored them.
+_STORED: list[tuple[str, dict[str, Any]]] = []
+"""The definitions of our kinds as the first API server of this process has stored them, and what
+jobs refer to, each with the resource.
 
 All others begin with them, as after a restart: to check them again takes longer than most tests.
 They share the documents, which are large: nobody changes what is stored.
@@ -82,10 +90,10 @@ class Cluster:
     async def __aenter__(self) -> Self:
         storage = self.storage = Storage(None)
         self._stack.callback(storage.close)
-        for document in _STORED:
+        for resource, document in _STORED:
             metadata = document["metadata"].copy()  # the storage sets its resourceVersion
             key = ("", metadata["name"])
-            storage.put(DEFINITIONS, key, document | {"metadata": metadata})
+            storage.put(resource, key, document | {"metadata": metadata})
         self.server = ApiServer(storage, secret="for-tests-only-0123456789")
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
@@ -95,8 +103,12 @@ class Cluster:
         )
         if not _STORED:
             for kind in KINDS:
-                await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
-            _STORED.extend(entry.copy() for entry in storage.scan(DEFINITIONS))
+                for document in definitions(kind):
+                    await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, document)
+                for document in kind.objects:
+                    await self.client.create(_RUNTIMES, document)
+            stored = (DEFINITIONS, f"{_RUNTIMES.plural}.{_RUNTIMES.group}")
+            _STORED.extend((each, found.copy()) for each in stored for found in storage.scan(each))
         events = EventRecorder(controllers, "controllers")
         manager = Manager(controllers)
         add_controllers(manager, events)

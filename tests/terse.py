@@ -35,6 +35,7 @@ _SPECS: dict[str, Document] = {
         ],
     },
     "MPIJob": {"mpiReplicaSpecs": {"Launcher": {"template": POD}}},
+    "TrainJob": {"runtimeRef": {"name": "torch-distributed"}},
     "PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": POD}}},
 }
 

@@ -178,6 +178,9 @@ PROGRAMS: dict[str, Program] = {
         60,
     ),
     "jobset": Program("jobset", "sigs.k8s.io/jobset", 60),
+    "trainer": Program(
+        "trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", 60
+    ),
     "kueue": Program("kueue", "sigs.k8s.io/kueue/cmd/kueue", 200),
     "scheduler-plugins-scheduler": Program(
         "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/scheduler", 150

@@ -28,6 +28,7 @@ from plan.mxjob import manifests as mxjobs
 from plan.mxjobv1 import world as mxnetjobs
 from plan.pytorchjob import world as pytorchjobs
 from plan.shared.test_pods import NO_WORDS
+from plan.trainjob import world as trainjobs
 from traincrew.engine.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -65,6 +66,7 @@ PLURALS = {
     "Job": "jobs",
     "StatefulSet": "statefulsets",
 }
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CHILDREN = (
     SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS, SERVICES, PODS,
@@ -499,6 +501,8 @@ class Life:
             content = {"spec": {"replicas": 0, "selector": selector, "template": pod}}
         elif resource is JOBS:
             content = {"spec": {"suspend": True, "template": pod}}
+        elif resource is JOB_SETS:
+            content = {"spec": {"suspend": True}}
         elif resource is ROLE_BINDINGS:
             group = "rbac.authorization.k8s.io"
             content = {"roleRef": {"apiGroup": group, "kind": "Role", "name": "x"}}
@@ -561,6 +565,9 @@ class ProjectLife(Struct):
         policy: The field that has `suspend` and the time to live; they are in `spec` without one.
         children: Resources of its children, each with what comes after the job's name.
         stays: Whether only children are deleted when its time to live is over.
+        also: Other kinds that are served, because a job is made of theirs.
+        others: Jobs that are created beside.
+        is_late: Whether it ends by its deadline, which is short.
     """
 
     manifest: Document
@@ -569,6 +576,9 @@ class ProjectLife(Struct):
     children: dict[Resource, str]
     policy: str = "runPolicy"
     stays: bool = False
+    also: tuple[str, ...] = ()
+    others: tuple[Document, ...] = ()
+    is_late: bool = False
 
     def with_policy(self, **fields: Any) -> Document:
         """A patch of the fields beside `suspend`."""
@@ -602,6 +612,22 @@ LIVES = {
         children={JOBS: "-driver-0", SERVICES: ""},
         policy="",
     ),
+    "TrainJob": ProjectLife(
+        manifest=trainjobs.trained("deepspeed-distributed", activeDeadlineSeconds=15),
+        pods=2,
+        label="jobset.sigs.k8s.io/jobset-name=digits",
+        children={JOB_SETS: "", CONFIG_MAPS: "-mpi-hostfile"},
+        policy="",
+        stays=True,
+        also=("JobSet",),
+        others=(
+            {
+                **trainjobs.trained("nothing", kind="TrainingRuntime"),
+                "metadata": {"name": "beside"},
+            },
+        ),
+        is_late=True,
+    ),
 }
 
 
@@ -634,6 +660,8 @@ async def lived(life: Life, one: ProjectLife) -> None:
             return not await cluster.all(JOBS)
         return await cluster.find(resource, name) is None
 
+    for other in one.others:
+        await cluster.create(other)
     await run()
     await life.note_grants()
     for child, end in one.children.items():
@@ -643,10 +671,11 @@ async def lived(life: Life, one: ProjectLife) -> None:
     await cluster.until(without_pods)
     await cluster.client.patch(resource, name, "default", patch=one.with_policy(suspend=False))
     members = await run()
-    expiring = one.with_policy(ttlSecondsAfterFinished=1)
-    await cluster.client.patch(resource, name, "default", patch=expiring)
-    for pod in members:
-        await cluster.end_pod(pod, 0)
+    if not one.is_late:
+        expiring = one.with_policy(ttlSecondsAfterFinished=1)
+        await cluster.client.patch(resource, name, "default", patch=expiring)
+        for pod in members:
+            await cluster.end_pod(pod, 0)
     await cluster.until(gone)
     for child, end in one.children.items():
         await is_in_the_way(life, one, child, end)
@@ -686,14 +715,14 @@ async def test_a_kind_of_another_project_adds_what_it_needs(cluster: Cluster, ki
     cluster.server.faults = life.hear
     for streams in (True, False):
         life.streams_lists = streams
-        await cluster.start_operator(kinds=(kind,))
+        served = (kind, *LIVES[kind].also)
+        await cluster.start_operator(kinds=served)
         if streams:
             await lived(life, LIVES[kind])
         await cluster.stop_operator()
-    allowed = granted(kinds={kind: True})
 
-    judgement = judge(allowed, life.needed)
-    assert judgement.denied == []
+    assert judge(granted(kinds=dict.fromkeys(served, True)), life.needed).denied == []
+    judgement = judge(granted(kinds={kind: True}), life.needed)
     assert set(judgement.unused) - granted() == set()
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 MPI = "github.com/kubeflow/mpi-operator"
 TRAINING = "github.com/kubeflow/training-operator"
 JOBSET = "sigs.k8s.io/jobset"
-OPERATORS = ("jobset", "mpi-operator", "training-operator", "training-operator-1.8")
+TRAINER = "github.com/kubeflow/trainer/v2"
+OPERATORS = ("jobset", "mpi-operator", "trainer", "training-operator", "training-operator-1.8")
 HERE = Path(__file__).parent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -75,10 +76,14 @@ def test_it_is_structural(kind: Kind) -> None:
                 assert required or "default" in items["properties"][key], f"{path} {key}"
 
 
+UPSTREAM = re.compile(r"\.template\.|\.env\[\]|\.resourcesPerNode\.")
+"""Paths of fields of pods."""
+
+
 @every_kind
 def test_our_own_fields_are_described_and_upstreams_are_not(kind: Kind) -> None:
     for path, node in nodes(schema(kind)["properties"]["spec"]):
-        assert ("description" in node) == (".template." not in path), path
+        assert ("description" in node) == (UPSTREAM.search(path) is None), path
 
 
 def test_static_defaults_are_in_the_schema() -> None:

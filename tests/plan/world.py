@@ -27,6 +27,8 @@ from traincrew.plan.shared.model import (
     GroupQuery,
     GroupWrite,
     LogKey,
+    ObjectKey,
+    ObjectQuery,
     Observed,
     Output,
     OutputQuery,
@@ -137,6 +139,9 @@ class World(Cluster):
         self.queue_problem = ""
         """Why the operator cannot queue jobs."""
         self._queue: QueueState | None = None
+        self.objects: dict[ObjectKey, dict[str, Any]] = {}
+        """What jobs refer to."""
+        self._objects: dict[ObjectKey, dict[str, Any] | None] = {}
 
     # -- the operator -------------------------------------------------------------------------
 
@@ -167,6 +172,7 @@ class World(Cluster):
             drifted=self.drifted,
             leftovers=self.leftovers,
             outputs=dict(self._outputs),
+            objects=self._objects,
             gang=self._gang,
             queue=self._queue,
         )
@@ -193,6 +199,12 @@ class World(Cluster):
 
     def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Decision:
         decision = self._plan(self.observed(refusals), self.now)
+        if isinstance(decision, ObjectQuery):
+            self._objects = {key: self.objects.get(key) for key in decision.keys}
+            try:
+                return self._confirmed(refusals)
+            finally:
+                self._objects = {}
         if isinstance(decision, QueueQuery):
             self._queue = self._read_queue(decision)
             try:

@@ -26,6 +26,7 @@ from traincrew.api.kind import (
     Column,
     Kind,
     Manager,
+    Referenced,
     Rule,
     Scale,
     StatusWords,
@@ -36,6 +37,7 @@ __all__ = [
     "Column",
     "Kind",
     "definition",
+    "definitions",
     "pod_template",
     "schema",
     "status_schema",
@@ -60,40 +62,65 @@ a rule refuses, and reports why.
 
 def definition(kind: Kind) -> dict[str, Any]:
     """Return the CustomResourceDefinition of a kind, as a plain document."""
-    names = {
-        "plural": kind.plural,
-        "singular": kind.kind.lower(),
-        "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
-    }
     subresources: dict[str, Any] = {"status": {}}
     if (scale := kind.scale or (NOT_SCALABLE if kind.not_scalable else None)) is not None:
         subresources["scale"] = msgspec.to_builtins(scale)
+    names: dict[str, Any] = {"shortNames": list(kind.short_names)} if kind.short_names else {}
+    return _document(
+        kind,
+        {**names, "categories": ["all"]},
+        {
+            "subresources": subresources,
+            "additionalPrinterColumns": [
+                {"name": column.name, **msgspec.to_builtins(column)} for column in kind.columns
+            ],
+            "schema": {"openAPIV3Schema": schema(kind)},
+        },
+    )
+
+
+def definitions(kind: Kind) -> list[dict[str, Any]]:
+    """Return the definition of a kind, and those of what its jobs refer to."""
+    return [definition(kind), *map(_reference, kind.referenced)]
+
+
+def _reference(kind: Referenced) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of objects that jobs refer to."""
+    whole = {
+        "description": kind.description,
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": kind.spec,
+        },
+    }
+    scope = "Namespaced" if kind.namespaced else "Cluster"
+    return _document(kind, {}, {"schema": {"openAPIV3Schema": whole}}, scope)
+
+
+def _document(
+    kind: Kind | Referenced,
+    names: dict[str, Any],
+    version: dict[str, Any],
+    scope: str = "Namespaced",
+) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.plural}.{kind.group}"},
         "spec": {
             "group": kind.group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
                 **names,
-                **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
-                "categories": ["all"],
             },
-            "versions": [
-                {
-                    "name": kind.version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": subresources,
-                    "additionalPrinterColumns": [
-                        {"name": column.name, **msgspec.to_builtins(column)}
-                        for column in kind.columns
-                    ],
-                    "schema": {"openAPIV3Schema": schema(kind)},
-                }
-            ],
+            "versions": [{"name": kind.version, "served": True, "storage": True, **version}],
         },
     }
 

@@ -186,6 +186,28 @@ class Project(Struct, frozen=True, kw_only=True):
     lease: str = ""
 
 
+class Referenced(Struct, kw_only=True, frozen=True):
+    """The definition of objects that jobs refer to: settings, which nobody reconciles.
+
+    Attributes:
+        group: API group.
+        version: API version.
+        kind: Name in manifests.
+        plural: Name in URLs.
+        description: Description in one sentence.
+        spec: Schema of ``spec``.
+        namespaced: Whether the objects are in namespaces.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    description: str
+    spec: dict[str, Any]
+    namespaced: bool = True
+
+
 class Kind(Struct, kw_only=True, frozen=True):
     """The definition of a kind of training job.
 
@@ -212,6 +234,9 @@ class Kind(Struct, kw_only=True, frozen=True):
             definition and its operator, so there it is neither installed nor served unless asked
             for (docs/design/todays-manifests.md).
         manager: The field by which a job names who runs it.
+        referenced: Definitions of the objects that its jobs refer to.
+        objects: Those of them that its project installs, as manifests; the embedded cluster has
+            them from its start.
     """
 
     group: str
@@ -232,6 +257,8 @@ class Kind(Struct, kw_only=True, frozen=True):
     older_groups: tuple[str, ...] = ()
     project: Project | None = None
     manager: Manager = Manager()
+    referenced: tuple[Referenced, ...] = ()
+    objects: tuple[dict[str, Any], ...] = ()
 
     @property
     def served(self) -> tuple[Kind, ...]:

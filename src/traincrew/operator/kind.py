@@ -26,6 +26,8 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
         label: Label of children and pods whose value is the name of the job.
         selector: Selects the children and pods of all jobs; by default, those with the label.
         children: Resources of a job's children, each with the view for its plan.
+        descendants: Resources whose objects belong to children, and own the pods.
+        references: Resources of the objects that jobs refer to.
         unwatched: Resources of other children, which are created and not cached.
         plan: The decisions.
         written: Returns the events for children that were created or deleted, and for the job when
@@ -39,6 +41,8 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
     selector: str = ""
     children: tuple[tuple[Resource, type[ChildView]], ...]
     unwatched: tuple[Resource, ...] = ()
+    descendants: tuple[Resource, ...] = ()
+    references: tuple[Resource, ...] = ()
     plan: Callable[[Observed, datetime], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
     project: Project | None = None

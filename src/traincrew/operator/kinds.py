@@ -49,6 +49,21 @@ SCALE_SERVED = tuple(
 """The resources with a ``scale`` subresource, which may refuse every write."""
 
 
+def between(resource: Resource) -> tuple[Resource, ...]:
+    """Return the resources of what jobs are made of, whose own children own the pods.
+
+    Args:
+        resource: The jobs.
+    """
+    return tuple(
+        found
+        for kind in KINDS
+        if kind.descendants and resource_of(kind) == resource
+        for child in kind.children
+        if (found := _of_child(child)) in RESOURCES
+    )
+
+
 def _reporting(
     kind: plans.PlannedKind, chosen: Options, options: OperatorOptions, certificate: str
 ) -> Options:
@@ -89,6 +104,8 @@ def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedK
                 (_of_child(child), child.view) for child in kind.children if child.watched
             ),
             unwatched=tuple(_of_child(child) for child in kind.children if not child.watched),
+            descendants=tuple(map(_of_child, kind.descendants)),
+            references=tuple(Resource(*each) for each in kind.references),
             plan=_with_options(kind, _reporting(kind, chosen, options, certificate)),
             written=kind.written,
             project=kind.definition.project,

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import structs
 
 from traincrew.api.fullstatus import ProjectJob
-from traincrew.api.meta import CustomObject, View
+from traincrew.api.meta import CustomObject, OwnerReference, View
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request, WriteTracker
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.plan.shared import stall
@@ -22,6 +22,7 @@ from traincrew.plan.shared.views import ChildView, ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from traincrew.engine.cache import Informer
     from traincrew.engine.client import Client
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from traincrew.operator.jobstate import JobState
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.progress import Reports
-    from traincrew.plan.shared.model import LogKey, OutputQuery
+    from traincrew.plan.shared.model import LogKey, ObjectKey, OutputQuery
 
 _JOB_INDEX = "job"
 _LOG_LINES = 400
@@ -85,9 +86,16 @@ class Observer:
             resource.kind: _informer(manager, resource, view, **selection)
             for resource, view in kind.children
         }
+        self._descendants = {
+            resource.kind: _informer(manager, resource, ChildView, **selection)
+            for resource in kind.descendants
+        }
+        self._owning = {**self._children, **self._descendants}
+        self._references = {resource.kind: resource for resource in kind.references}
         # A kind may create pods itself; else its children create them.
         self.watched = {
             PODS.kind: _informer(manager, PODS, ObservedPod, **selection),
+            **self._descendants,
             **self._children,
         }
         self._pods = self.watched[PODS.kind]
@@ -99,7 +107,7 @@ class Observer:
 
     def is_stale(self, request: Request) -> bool:
         """Return whether a cache does not contain a write of ours yet."""
-        informers = {self.jobs, self._pods, *self._children.values()}
+        informers = {self.jobs, *self.watched.values()}
         # Check all of them: each check drops the writes that its cache contains by now.
         stale = [self._tracker.stale(informer, request) for informer in informers]
         return any(stale)
@@ -126,7 +134,7 @@ class Observer:
                     leftovers.add(key)
         memory.children_of(job).update(children)
         candidates = self._pods.store.by_index(_JOB_INDEX, index)
-        pods = _pods_of(job, children, candidates)
+        pods = _pods_of(self._owners(job, children), candidates)
         uids, reports = {pod.metadata.uid for pod in pods}, self._reports
         memory.logs = {key: text for key, text in memory.logs.items() if key.uid in uids}
         memory.outputs = {key: each for key, each in memory.outputs.items() if key.uid in uids}
@@ -145,20 +153,25 @@ class Observer:
             positions=reports.positions(self._kind.resource, request, job) if reports else (),
         )
 
+    def _owners(self, job: CustomObject, children: Mapping[ChildKey, ChildView]) -> set[str]:
+        """Return the UIDs of what may own pods of a job."""
+        uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
+        index = f"{job.metadata.namespace}/{job.metadata.name}"
+        for informer in self._descendants.values():
+            uids |= _owned_by(uids, informer.store.by_index(_JOB_INDEX, index))
+        return uids
+
     def pod_of(self, job: CustomObject, uid: str) -> str | None:
         """Return the name of a pod, by UID, of a job: its own, or that of a child."""
         index = f"{job.metadata.namespace}/{job.metadata.name}"
         for pod in self._pods.store.by_index(_JOB_INDEX, index):
             owner = pod.metadata.controller
             if pod.metadata.uid == uid and owner is not None:
-                owned = owner.uid == job.metadata.uid or any(
-                    child.metadata.uid == owner.uid
-                    and child.metadata.controller is not None
-                    and child.metadata.controller.uid == job.metadata.uid
-                    for informer in self._children.values()
-                    for child in informer.store.by_index(_JOB_INDEX, index)
-                )
-                return pod.metadata.name if owned else None
+                uids = {job.metadata.uid}
+                for informers in (self._children, self._descendants):
+                    for informer in informers.values():
+                        uids |= _owned_by(uids, informer.store.by_index(_JOB_INDEX, index))
+                return pod.metadata.name if owner.uid in uids else None
         return None
 
     def _departing(self, candidates: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:
@@ -166,13 +179,18 @@ class Observer:
         return tuple(
             pod
             for pod in candidates
-            if (owner := pod.metadata.controller) is not None
-            and (informer := self._children.get(owner.kind)) is not None
-            and (
-                (child := informer.store.get(pod.metadata.namespace, owner.name)) is None
-                or child.metadata.uid != owner.uid
-            )
+            if self._is_gone(pod.metadata.namespace, pod.metadata.controller)
         )
+
+    def _is_gone(self, namespace: str, owner: OwnerReference | None) -> bool:
+        """Return whether an owner is not in the caches any more, or what owns that."""
+        if owner is None or (informer := self._owning.get(owner.kind)) is None:
+            return False
+        found = informer.store.get(namespace, owner.name)
+        if found is None or found.metadata.uid != owner.uid:
+            return True
+        descends = owner.kind in self._descendants
+        return descends and self._is_gone(namespace, found.metadata.controller)
 
     async def restore_labels(self, request: Request, observed: Observed, memory: JobState) -> bool:
         """Restore objects that left the caches without being deleted; return whether any did.
@@ -230,7 +248,7 @@ class Observer:
             self._tracker.note(PODS, item, request)
         views = msgspec.convert(found["items"], list[ObservedPod], strict=False)
         others = {key: view for key, view in observed.children.items() if key.kind != PODS.kind}
-        pods = _pods_of(job, others, views)
+        pods = _pods_of(self._owners(job, others), views)
         children = observed.children
         if PODS.kind in self._children:
             children = {**others, **{ChildKey(PODS.kind, pod.metadata.name): pod for pod in pods}}
@@ -241,6 +259,20 @@ class Observer:
             departing=self._departing(views),
             confirmed=True,
         )
+
+    async def read_objects(
+        self, keys: Iterable[ObjectKey], namespace: str
+    ) -> dict[ObjectKey, dict[str, Any] | None]:
+        """Return what a job refers to, as stored; None for what does not exist."""
+        found: dict[ObjectKey, dict[str, Any] | None] = {}
+        for key in keys:
+            try:
+                resource = self._references[key.kind]
+                where = namespace if resource.namespaced else None
+                found[key] = await self._client.get(resource, key.name, where)
+            except NotFoundError:
+                found[key] = None
+        return found
 
     async def read_logs(self, request: Request, keys: Iterable[LogKey], memory: JobState) -> None:
         """Read the ends of some logs; only once, even if that fails."""
@@ -307,11 +339,17 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
     return informer
 
 
-def _pods_of(
-    job: CustomObject, children: Mapping[ChildKey, ChildView], candidates: Iterable[ObservedPod]
-) -> tuple[ObservedPod, ...]:
-    """Return the pods whose controller is the job or one of its children."""
-    uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
+def _owned_by(uids: AbstractSet[str], objects: Iterable[ChildView]) -> set[str]:
+    """Return the UIDs of the objects whose controller is one of some others."""
+    return {
+        each.metadata.uid
+        for each in objects
+        if each.metadata.controller is not None and each.metadata.controller.uid in uids
+    }
+
+
+def _pods_of(uids: AbstractSet[str], candidates: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:
+    """Return the pods whose controller is one of these."""
     pods = [
         pod
         for pod in candidates

@@ -53,6 +53,7 @@ from traincrew.plan.shared.model import (
     GangState,
     GroupQuery,
     LogQuery,
+    ObjectQuery,
     Observed,
     OutputQuery,
     Plan,
@@ -364,6 +365,9 @@ class Reconciler:
                     if await self._observer.restore_unseen(request, job, unseen):
                         return observed, decision, reading
                     observed = await self._observer.confirm_pods(request, observed)
+                case ObjectQuery():
+                    objects = await self._observer.read_objects(decision.keys, request.namespace)
+                    observed = structs.replace(observed, objects=objects)
                 case GroupQuery():
                     gang = await self._gangs.answer(decision, request.namespace, memory)
                     observed = structs.replace(observed, gang=gang)

@@ -64,6 +64,11 @@ def test_definitions_in_the_manifests_count(tmp_path: Path) -> None:
         require_served(load([manifest(tmp_path, "kubeflow.org/v1beta1", "TFJob", DEFINITION)]))
 
 
+def test_what_our_jobs_refer_to_is_served(tmp_path: Path) -> None:
+    for kind in ("TrainingRuntime", "ClusterTrainingRuntime"):
+        require_served(load([manifest(tmp_path, "trainer.kubeflow.org/v1alpha1", kind)]))
+
+
 def test_each_unknown_kind_is_named(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     path.write_text(

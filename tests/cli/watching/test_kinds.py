@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from cli.anycluster import Commands, commands, job, own_home
+from plan.jobset.world import pair
+from plan.trainjob.world import trained
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.jobwatch import Scope
 from traincrew.cli.watching.kinds import ALL, Served, find, named, scope_of
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+from traincrew.operator.kinds import between
 
 __all__ = ["commands", "own_home"]
 
@@ -122,3 +125,23 @@ async def test_jobs_by_name(commands: Commands) -> None:
         return False
 
     await cluster.until(gone)
+
+
+async def test_what_a_job_is_made_of_is_no_other_job(commands: Commands) -> None:
+    cluster = commands.cluster
+    made = await cluster.create(trained())
+    owner = {
+        "apiVersion": made["apiVersion"],
+        "kind": made["kind"],
+        "name": "digits",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    jobset = pair(managedBy="example.com/nobody")
+    await cluster.create({**jobset, "metadata": {"name": "digits", "ownerReferences": [owner]}})
+    served, found = await find(cluster.client, "digits", "default")
+    assert (served.resource.plural, found.is_part) == ("trainjobs", False)
+    served, found = await find(cluster.client, "jobset/digits", "default")
+    assert (served.resource.plural, found.is_part) == ("jobsets", True)
+    assert [each.plural for each in between(kind("trainjobs").resource)] == ["jobsets"]
+    assert between(kind("jobsets").resource) == ()

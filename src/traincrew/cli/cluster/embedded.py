@@ -18,6 +18,7 @@ from traincrew.cli.options import read_accelerators
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.api.kind import Kind
     from traincrew.cli.cluster.options import Options
     from traincrew.local.cluster import LocalCluster
     from traincrew.local.leftovers import Removed
@@ -144,7 +145,7 @@ class Embedded:
             self._on_removed(f"removed what {processes} had left in {place}: {size}")
 
     async def _install(self) -> None:
-        from traincrew.api.crd import definition
+        from traincrew.api.crd import definition, definitions
         from traincrew.api.kinds import INSTALLED, OF_OTHERS
         from traincrew.engine.errors import ApiError
         from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -155,12 +156,14 @@ class Embedded:
                 await client.apply(
                     CUSTOM_RESOURCE_DEFINITIONS, document, field_manager=FIELD_MANAGER
                 )
-            for document in map(definition, OF_OTHERS):
-                if await self._install_of_others(document):
-                    self._kinds.append(document["spec"]["names"]["kind"])
+            for kind in OF_OTHERS:
+                served = [await self._install_of_others(document) for document in definitions(kind)]
+                if all(served):
+                    self._kinds.append(kind.kind)
+                for document in kind.objects:
+                    await self._create_of_others(kind, document)
         except ApiError as error:
-            name = document["metadata"]["name"]
-            raise CommandFailed(f"cannot install {name}: {error.message}") from error
+            raise CommandFailed(f"cannot install our kinds: {error.message}") from error
 
     async def _install_of_others(self, document: dict[str, Any]) -> bool:
         """Install the definition of another project's kind, unless the user has installed theirs.
@@ -188,6 +191,26 @@ class Embedded:
         marked = {**document, "metadata": {**metadata, "annotations": {STANDS_IN: "true"}}}
         await client.apply(CUSTOM_RESOURCE_DEFINITIONS, marked, field_manager=_KUBECTL)
         return True
+
+    async def _create_of_others(self, kind: Kind, document: dict[str, Any]) -> None:
+        """Create an object to which jobs refer, unless there is one of its name.
+
+        Like the definitions, it is created in the name of the user's kubectl. Where the definition
+        is the user's, so are the objects.
+        """
+        from traincrew.engine.errors import AlreadyExistsError
+        from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+        (resource,) = (
+            Resource(each.group, each.version, each.plural, each.kind, each.namespaced)
+            for each in kind.referenced
+            if each.kind == document["kind"]
+        )
+        client, name = self.cluster.client, f"{resource.plural}.{resource.group}"
+        if not _is_ours(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)):
+            return
+        with contextlib.suppress(AlreadyExistsError):
+            await client.create(resource, document, field_manager=_KUBECTL)
 
     async def _start_operator(self) -> None:
         from traincrew.operator.app import run_operator

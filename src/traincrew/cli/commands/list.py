@@ -126,6 +126,7 @@ async def _list(
                 found += [
                     (summary(served.kind, job), job_state(job).sign)
                     async for job in jobs(client, served, namespace)
+                    if not job.is_part
                 ]
             except NotFoundError:
                 absent.append(served)

@@ -13,8 +13,8 @@ from msgspec import field
 from msgspec.structs import force_setattr
 
 from traincrew.api import fullstatus
-from traincrew.api.kinds import OF_OTHERS
-from traincrew.engine.objects import ObjectMeta, View
+from traincrew.api.kinds import KINDS, OF_OTHERS
+from traincrew.engine.objects import ObjectMeta, View, controller_of
 from traincrew.plan.shared.views import ContainerState, ContainerStatus, PodCondition
 
 __all__ = [
@@ -48,6 +48,8 @@ _SUMMARY = frozenset({"phase", "reason", "message"})
 
 _OF_OTHERS = frozenset((kind.api_version, kind.kind) for kind in OF_OTHERS)
 """The kinds whose definitions may have no room for all of the status."""
+_JOBS = frozenset((kind.api_version, kind.kind) for kind in KINDS)
+"""All kinds of training jobs."""
 
 Condition = PodCondition
 """A condition of a pod, a node, a Job or a training job."""
@@ -237,6 +239,12 @@ class Job(View, frozen=True, gc=False, kw_only=True):
     api_version: str = ""
     spec: dict[str, Any] = field(default_factory=dict)
     status: JobStatus = field(default_factory=JobStatus)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether another training job is made of it, as a TrainJob is of a JobSet."""
+        owner = controller_of(self)
+        return owner is not None and (owner.api_version, owner.kind) in _JOBS
 
     def __post_init__(self) -> None:
         """Add the fields of the status that are in an annotation."""

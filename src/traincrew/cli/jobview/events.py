@@ -46,7 +46,7 @@ def event_filter(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) ->
     """Return a job, its pods and its children, to select their events."""
     objects: list[tuple[str, HasMetadata]] = [(job.kind, job), *(("Pod", pod) for pod in pods)]
     children = list(children)
-    objects += [(kind, child) for kind in ("Job", "StatefulSet") for child in children]
+    objects += [(kind, child) for kind in ("Job", "StatefulSet", "JobSet") for child in children]
     return EventFilter(
         frozenset(obj.metadata.uid for _, obj in objects),
         frozenset((kind, obj.metadata.name) for kind, obj in objects),

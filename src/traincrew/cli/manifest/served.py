@@ -94,6 +94,7 @@ def _supported_kinds() -> str:
 
 
 def _served(documents: Sequence[Document]) -> list[ServedKind]:
+    from traincrew.api.kinds import KINDS
     from traincrew.local.apiserver.kinds.builtin import builtin_resources
 
     kinds = [
@@ -102,6 +103,8 @@ def _served(documents: Sequence[Document]) -> list[ServedKind]:
         if "create" in each.verbs
     ]
     kinds += [ServedKind(each.group, each.version, each.kind) for each in training_resources()]
+    referenced = [each for kind in KINDS for each in kind.referenced]
+    kinds += [ServedKind(each.group, each.version, each.kind) for each in referenced]
     for document in documents:
         if document.kind == "CustomResourceDefinition":
             kinds += _defined(document.content.get("spec"))

@@ -116,6 +116,8 @@ class ListFeed(Feed):
         def handle(old: Job | None, new: Job | None) -> None:
             job = new or old
             assert job is not None
+            if job.is_part:
+                return
             key = f"{prefix}/{job.metadata.namespace}/{job.metadata.name}"
             if new is not None:
                 self._show(served, key, new)

@@ -29,6 +29,7 @@ from traincrew.engine.resources import (
     RESOURCE_QUOTAS,
     STATEFUL_SETS,
 )
+from traincrew.operator.kinds import between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -82,6 +83,8 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         optional(NODES, Node),
         optional(RESOURCE_QUOTAS, Quota),
     )
+    for each in between(served.resource):
+        sets = [*(sets or []), *(await optional(each, Workload, selector) or [])]
     outputs, place, state = {}, None, job_state(job)
     if state.reason == QUEUE_PENDING and job.status.queue is not None:
         place = await place_in_queue(client, job.status.queue, namespace)

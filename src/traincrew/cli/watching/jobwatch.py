@@ -20,6 +20,7 @@ from traincrew.engine.client import Pages
 from traincrew.engine.errors import ForbiddenError
 from traincrew.engine.objects import View
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
+from traincrew.operator.kinds import between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -66,7 +67,7 @@ class JobWatch:
 
     Attributes:
         jobs, pods, events: The watches of each.
-        children: Those of Jobs and StatefulSets.
+        children: Those of Jobs and StatefulSets, and of what is between these and a job.
     """
 
     def __init__(
@@ -90,6 +91,14 @@ class JobWatch:
             self._informer(each, Workload, *part)
             for part in parts
             for each in (JOBS, STATEFUL_SETS)
+        ]
+        self.children += [
+            self._informer(each, Workload, *part)
+            for each, part in dict.fromkeys(
+                (each, (scope.namespace, scope.labels))
+                for resource, scope in scopes
+                for each in between(resource)
+            )
         ]
         self.events = [self._informer(EVENTS, Event, namespace) for namespace in namespaces]
 

@@ -154,6 +154,8 @@ async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
         installed.append(served)
         if job is not None:
             found.append((served, job))
+    # A job that another one is made of has the same name.
+    found = [one for one in found if not one[1].is_part] or found
     if len(found) == 1:
         return found[0]
     if found:

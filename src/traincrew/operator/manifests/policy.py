@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PLATFORM = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself, in which the operator writes nothing."""
+KEY_TYPES = ("Opaque", "kubernetes.io/ssh-auth")
+"""Types of the Secrets with ssh keys."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 # Written without an owner: they are not children.
 _OWN = ("events", "leases")
@@ -75,7 +77,7 @@ def _validations() -> list[tuple[str | Text, str]]:
         (_creates_children(), "the operator creates only children of jobs"),
         (_changes_children(), "the operator changes only jobs, their children and pods"),
         (
-            _each("secrets", "object.type == 'Opaque'"),
+            _each("secrets", f"object.type in {_list(KEY_TYPES)}"),
             "the operator writes only ssh keys, no tokens",
         ),
         (_each("services", addresses), "the operator diverts no addresses"),

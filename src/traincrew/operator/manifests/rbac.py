@@ -71,6 +71,8 @@ def _child_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
             verbs = "get list watch create patch" if child.watched else "get create patch"
             verbs += " delete" if child in deleted else ""
             rules.setdefault((child.group, verbs), []).append(child.plural)
+    for child in dict.fromkeys(child for kind in kinds for child in kind.descendants):
+        rules.setdefault((child.group, "list watch"), []).append(child.plural)
     return [_rule(group, " ".join(found), verbs) for (group, verbs), found in rules.items()]
 
 
@@ -126,11 +128,15 @@ def project_rules(kind: PlannedKind) -> list[Document]:
         *_kind_rules(resource_of(kind), writes=True, deletes=kind.expires),
         *_child_rules([kind]),
         *_granted_rules([kind]),
+        *(_rule(each.group, each.plural, "get") for each in kind.references if each.namespaced),
     ]
 
 
 def ownership_rules(kind: PlannedKind) -> list[Document]:
-    """Return the rules for finding out whether the project's own operator runs."""
+    """Return the rules for what is in no namespace, or in any.
+
+    The project's own operator, if it runs, and objects that jobs of all namespaces refer to.
+    """
     project, resource = kind.definition.project, resource_of(kind)
     assert project is not None
     named = {"resourceNames": [f"{resource.plural}.{resource.group}"]}
@@ -138,6 +144,7 @@ def ownership_rules(kind: PlannedKind) -> list[Document]:
     rules = [
         _rule(DEPLOYMENTS.group, DEPLOYMENTS.plural, "list watch"),
         _rule(definitions.group, definitions.plural, "list watch", **named),
+        *(_rule(each.group, each.plural, "get") for each in kind.references if not each.namespaced),
     ]
     if project.lease:
         named = {"resourceNames": [project.lease]}

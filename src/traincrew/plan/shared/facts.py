@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from traincrew.api import kind as api
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, Refusal
+    from traincrew.plan.shared.model import ChildKey, Event, ObjectKey, Observed, Plan, Refusal
     from traincrew.plan.shared.queueing.podsets import PodSet
     from traincrew.plan.shared.stall import Stalled
 
@@ -109,6 +109,10 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
     @abstractmethod
     def decode(self, spec: dict[str, Any]) -> Spec:
         """Decode a stored ``spec``; raises `msgspec.ValidationError`."""
+
+    def references(self, spec: Spec) -> tuple[ObjectKey, ...]:  # noqa: ARG002
+        """Return the objects that have to be known before anything of the job is decided."""
+        return ()
 
     @abstractmethod
     def problems(self, spec: Spec) -> list[Problem]:

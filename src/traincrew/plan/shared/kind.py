@@ -60,6 +60,16 @@ HORIZONTAL_POD_AUTOSCALERS = Child(
 NETWORK_POLICIES = Child(NETWORKING, "v1", "networkpolicies", "NetworkPolicy")
 
 
+class Reference(NamedTuple):
+    """A resource of objects that jobs refer to."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+
 class PodPlace(NamedTuple):
     """The place of a pod in its job.
 
@@ -134,6 +144,8 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
         children: Resources of a job's children. Pods only if the kind creates them itself; they are
             watched anyway.
         deletes: Those of `children` that may have to be deleted before their job is.
+        descendants: Resources whose objects belong to children, and own the pods.
+        references: Resources of the objects that jobs refer to, and plans ask for.
         grants: Permissions of the pods of a job. The operator grants them, so it must hold them.
         plan: The decisions; see `traincrew.plan.shared.model`.
         written: Returns the events for children that were created or deleted, and for the job when
@@ -156,6 +168,8 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
     selector: str = ""
     children: tuple[Child, ...]
     deletes: tuple[Child, ...] = ()
+    descendants: tuple[Child, ...] = ()
+    references: tuple[Reference, ...] = ()
     grants: tuple[Permission, ...] = ()
     plan: Callable[[Observed, datetime, Options], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []

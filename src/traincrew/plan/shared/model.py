@@ -6,6 +6,7 @@ anything can be decided, or a `SpecPatch` to store first.
 
 Children are written as plain documents, and observed as small typed views (`views`).
 """
+# Over 400 lines: the vocabulary of all plans: each question beside the field with its answer.
 
 from __future__ import annotations
 
@@ -50,6 +51,13 @@ class ChildKey(NamedTuple):
         return cls(document["kind"], document["metadata"]["name"])
 
 
+class ObjectKey(NamedTuple):
+    """Kind and name of an object that a job refers to, in its namespace or in none."""
+
+    kind: str
+    name: str
+
+
 class Refusal(Struct, frozen=True):
     """The API refused a write of a child.
 
@@ -87,6 +95,16 @@ class Confirm(Struct, frozen=True, kw_only=True):
     """
 
     unseen: tuple[ChildKey, ...] = ()
+
+
+class ObjectQuery(Struct, frozen=True):
+    """Read these objects, which the job refers to, from the API server.
+
+    Attributes:
+        keys: The objects.
+    """
+
+    keys: tuple[ObjectKey, ...]
 
 
 class LogQuery(Struct, frozen=True):
@@ -201,7 +219,7 @@ class QueueState(Struct, frozen=True, kw_only=True):
     served: bool = True
 
 
-Question = Confirm | LogQuery | OutputQuery | GroupQuery | QueueQuery
+Question = Confirm | ObjectQuery | LogQuery | OutputQuery | GroupQuery | QueueQuery
 """What has to be read before anything can be decided; the answer is in the next `Observed`."""
 
 
@@ -211,7 +229,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     Attributes:
         job: The training job as stored.
         children: Objects whose controller is this job, by UID.
-        pods: Pods whose controller is the job or one of the children.
+        pods: Pods whose controller is the job, one of the children, or a Job of a child.
         departing: Pods of children that no longer exist; they end, but may still run.
         leftovers: Children of an earlier job of the same name that are not garbage collected yet.
         namesakes: Other groups in which a job of the same kind and name has children.
@@ -223,6 +241,8 @@ class Observed(Struct, frozen=True, kw_only=True):
         logs: The ends of logs; empty if a log could not be read. The answer to `LogQuery`.
         outputs: What is known about the last output of containers. The answer to `OutputQuery`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
+        objects: What the job refers to, as stored; None for what does not exist. The answer to
+            `ObjectQuery`.
         gang: What is known about the gang of the job; None if it was not asked.
         queue: What is known about the job in its queue; None if it was not asked.
         progress: The newest report of the training program to this operator.
@@ -241,6 +261,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     logs: dict[LogKey, str] = field(default_factory=dict)
     outputs: dict[LogKey, Output] = field(default_factory=dict)
     rejections: dict[str, Refusal] = field(default_factory=dict)
+    objects: dict[ObjectKey, dict[str, Any] | None] = field(default_factory=dict)
     gang: GangState | None = None
     queue: QueueState | None = None
     progress: ReportedProgress | None = None

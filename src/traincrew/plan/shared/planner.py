@@ -40,6 +40,7 @@ from traincrew.plan.shared.model import (
     Event,
     LogKey,
     LogQuery,
+    ObjectQuery,
     OutputQuery,
     Plan,
     Question,
@@ -73,6 +74,8 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         self.progress_limit = self.progress_deadline(spec)
         if self.stored.finished:
             return self._plan_finished(self.policy(spec))
+        if any(each not in self.observed.objects for each in self.references(spec)):
+            return ObjectQuery(self.references(spec))
         found = self.problems(spec)
         if not self.has_started:  # a job that runs with one does not stop for it
             found = [*placeholders.problems(self.observed.job.spec, "spec"), *found]

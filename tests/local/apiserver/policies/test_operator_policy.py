@@ -62,6 +62,9 @@ async def test_the_operator_may_do_its_work(limited: Api) -> None:
     (await api.post(f"{CORE}/pods", worker, headers=headers)).ok(201)
     secret = core("Secret", "ssh", child=True, type="Opaque")
     (await api.post(f"{CORE}/secrets", secret, headers=headers)).ok(201)
+    keys = core("Secret", "keys", child=True, type="kubernetes.io/ssh-auth")
+    keys["data"] = {"ssh-privatekey": "a2V5"}
+    (await api.post(f"{CORE}/secrets", keys, headers=headers)).ok(201)
     ports = {"ports": [{"port": 80}]}
     service = core("Service", "s", child=True, spec=ports)
     (await api.post(f"{CORE}/services", service, headers=headers)).ok(201)

@@ -1,0 +1,1 @@
+"""TrainJob: the API, and that of the runtimes that TrainJobs refer to."""
