@@ -96,7 +96,8 @@ class ListFeed(Feed):
         resource, key = served.resource, kind_key(served)
 
         def state(error: Exception | None) -> None:
-            text = problem_of(error, resource, self._namespace)
+            told = served.is_needed or not isinstance(error, ForbiddenError)
+            text = problem_of(error, resource, self._namespace) if told else ""
             self._known.add(key)
             if text != self.problems.get(key, ""):
                 self.problems[key] = text
