@@ -8,7 +8,7 @@ from cli.anycluster import Commands, commands, job, own_home
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.jobwatch import Scope
 from traincrew.cli.watching.kinds import ALL, Served, find, named, scope_of
-from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS
 
 __all__ = ["commands", "own_home"]
 
@@ -122,3 +122,25 @@ async def test_jobs_by_name(commands: Commands) -> None:
         return False
 
     await cluster.until(gone)
+
+
+async def test_a_batch_job_is_shown_to_who_names_it(commands: Commands) -> None:
+    client = commands.cluster.client
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "once"},
+        "spec": {"suspend": True, "template": {"spec": pod}},
+    }
+    await client.create(JOBS, document, "default")
+    for word in ("once", "job/once", "jobs.batch/once"):
+        served, found = await find(client, word, "default")
+        assert (served.resource, found.metadata.name) == (JOBS, "once")
+    assert "once" not in (await commands("list", "-o", "json")).stdout
+    assert "JobSuspended" in (await commands("why", "job/once")).stdout
+
+
+async def test_a_workload_of_a_cluster_without_kueue(commands: Commands) -> None:
+    with pytest.raises(CommandFailed, match="there is no Workload 'w' in namespace default"):
+        await find(commands.cluster.client, "workload/w", "default")
