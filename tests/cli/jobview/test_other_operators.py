@@ -15,6 +15,7 @@ from traincrew.cli.jobview.model import summary
 from traincrew.cli.jobview.objects import Queued, QueuePlace
 from traincrew.cli.jobview.pods import kind_of
 from traincrew.cli.jobview.why import Explanation, Facts, explain
+from traincrew.cli.page.jobrows import PodCounts, row_of
 from traincrew.cli.watching.kinds import named
 
 KINDS = {kind.definition.kind: kind for kind in (*shown(), TRAIN_JOB, BATCH_JOB)}
@@ -129,6 +130,11 @@ def why(kind: str, found: Job, **facts: Any) -> Explanation:
 def test_phase_and_ready_pods(found: Job, phase: str, pods: str) -> None:
     row = summary(KINDS[found.kind], found)
     assert (row.phase, f"{row.ready}/{row.desired}") == (phase, pods)
+
+
+def test_a_row_of_the_page_has_the_same_numbers() -> None:
+    found = job("JobSet", replicatedJobsStatus=[counts("driver", ready=1), counts("worker")])
+    assert row_of(KINDS["JobSet"], found, None).pods == PodCounts(1, 0, 0, 6)
 
 
 def test_when_a_job_has_ended_that_has_no_time_for_it() -> None:

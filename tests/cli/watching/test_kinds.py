@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cli.anycluster import Commands, commands, job, own_home
+from cli.page.test_server import opened
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.jobwatch import Scope
 from traincrew.cli.watching.kinds import ALL, Served, find, named, scope_of
@@ -139,6 +140,9 @@ async def test_a_batch_job_is_shown_to_who_names_it(commands: Commands) -> None:
         assert (served.resource, found.metadata.name) == (JOBS, "once")
     assert "once" not in (await commands("list", "-o", "json")).stdout
     assert "JobSuspended" in (await commands("why", "job/once")).stdout
+    async with opened(commands.cluster) as browser:
+        page = await browser.until("/jobs/Job.batch/default/once", lambda found: "job" in found)
+    assert page["job"]["job"]["phase"] == "Suspended"
 
 
 async def test_a_workload_of_a_cluster_without_kueue(commands: Commands) -> None:

@@ -163,7 +163,6 @@ RAY_JOB = OtherKind(
         reasons=Reasons(
             {
                 Cause.INVALID: "ValidationFailed",
-                Cause.NOT_STARTED: "PreRunningDeadlineExceeded",
                 Cause.PROGRAM: "AppFailed",
             }
         ),
