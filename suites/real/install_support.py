@@ -25,6 +25,8 @@ CHART = ROOT / "charts" / "traincrew"
 NAME = "chainer-operator"
 ACCOUNT = f"system:serviceaccount:{NAME}:{NAME}"
 DEFINITION = "chainerjobs.kubeflow.org"
+NEW_KIND = "cannot find RESTMapping"
+"""Error of admission about a kind it has not discovered yet; discovery runs every 30 s."""
 SECONDS = 180.0
 """Timeout for what normally takes a few seconds, because machines are shared."""
 
@@ -235,6 +237,13 @@ def denied(cluster: RealCluster, *arguments: str) -> bool:
         return cluster.kubectl("auth", "can-i", *arguments).strip() == "no"
     except NotReady:
         return True  # it exits with 1, too
+
+
+def refusal(entry: Document) -> str:
+    """Return why a request of the audit log was denied; empty if not, or not some seconds later."""
+    status = entry.get("responseStatus", {})
+    text = str(status.get("message", ""))
+    return text if status.get("code") == 403 and NEW_KIND not in text else ""
 
 
 def refused(user: User, document: Document) -> str:

@@ -25,6 +25,7 @@ from .install_support import (
     User,
     denied,
     namespace,
+    refusal,
     refused,
     uninstall,
 )
@@ -59,9 +60,6 @@ cluster serves them."""
 
 SYSTEM = "kube-system"
 CHILD: Document = {"apiVersion": "v1", "metadata": {"name": "attack"}}
-
-NEW_KIND = "cannot find RESTMapping"
-"""Error of admission about a kind it has not discovered yet; discovery runs every 30 s."""
 
 KEPT = {Permission("", "pods", "list")}
 """In the Role of a job since kubeflow/chainer-operator; our own scripts do not need it."""
@@ -160,13 +158,6 @@ def granted() -> set[Permission]:
         for document in yaml.load_all(path.read_text(), yaml.CSafeLoader)
     ]
     return of_account(documents, NAME, NAME)
-
-
-def refusal(entry: Document) -> str:
-    """Return why a request was denied; empty if it was not, or not some seconds later."""
-    status = entry.get("responseStatus", {})
-    text = str(status.get("message", ""))
-    return text if status.get("code") == 403 and NEW_KIND not in text else ""
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ class Reasons(Struct, frozen=True):
             reason: Its reason.
             message: Its message, which decides where the kind has one reason for several causes.
         """
+        # mpi-operator adds the reason of the launcher's pod behind a slash, even if it has none.
+        reason = reason.partition("/")[0]
         found = [each for each in Cause if self._states(reason, each)]
         phrased = (each for each in found if _PHRASES.get(each, "\0") in message)
         # A cause that has a phrase is not meant by a message without it.

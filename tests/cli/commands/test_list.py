@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from cli.anycluster import Commands, commands, job, own_home
 from traincrew.cli.cluster.files import ClusterFiles, State
 from traincrew.cli.main import cli
+from traincrew.cli.watching.kinds import ALL
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from traincrew.local.apiserver.http.faults import Fault, refuse
 
@@ -37,7 +38,9 @@ async def test_jobs_with_phase_replicas_age_and_reason(commands: Commands) -> No
 
     document = json.loads((await commands("list", "-A", "-o", "json")).stdout)
     assert document["namespace"] is None
-    assert document["kindsNotInstalled"] == []
+    assert document["kindsNotInstalled"] == [
+        f"{each.resource.plural}.{each.resource.group}" for each in ALL if not each.is_needed
+    ]
     (digits, _) = document["jobs"]
     assert digits["desired"] == 3
     assert digits["reason"] == "WaitingForWorkers"

@@ -9,6 +9,7 @@ import pytest
 
 from cli.anycluster import job
 from traincrew.cli.display.objects import Job, decode
+from traincrew.cli.jobview.jobstate import pods_in
 from traincrew.cli.page.jobrows import LONGEST_TEXT, PodCounts, pod_counts, row_of
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.page.trends import HIGHEST, MOST_POINTS, Course, Trend, TrendReader
@@ -35,7 +36,7 @@ MOST_BYTES = 2048
     ],
 )
 def test_pods_by_state(statuses: Any, desired: int, ended: bool, counts: PodCounts) -> None:
-    assert pod_counts(statuses, desired, ended=ended) == counts
+    assert pod_counts(statuses, desired, pods_in(statuses, "ready"), ended=ended) == counts
 
 
 @pytest.mark.parametrize(("end", "sign"), [("Succeeded", "good"), ("Failed", "bad")])

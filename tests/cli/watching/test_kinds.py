@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from cli.anycluster import Commands, commands, job, own_home
+from cli.page.test_server import opened
 from plan.jobset.world import pair
 from plan.trainjob.world import trained
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.jobwatch import Scope
 from traincrew.cli.watching.kinds import ALL, Served, find, named, scope_of
-from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS
 from traincrew.operator.kinds import between
 
 __all__ = ["commands", "own_home"]
@@ -145,3 +146,28 @@ async def test_what_a_job_is_made_of_is_no_other_job(commands: Commands) -> None
     assert (served.resource.plural, found.is_part) == ("jobsets", True)
     assert [each.plural for each in between(kind("trainjobs").resource)] == ["jobsets"]
     assert between(kind("jobsets").resource) == ()
+
+
+async def test_a_batch_job_is_shown_to_who_names_it(commands: Commands) -> None:
+    client = commands.cluster.client
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "once"},
+        "spec": {"suspend": True, "template": {"spec": pod}},
+    }
+    await client.create(JOBS, document, "default")
+    for word in ("once", "job/once", "jobs.batch/once"):
+        served, found = await find(client, word, "default")
+        assert (served.resource, found.metadata.name) == (JOBS, "once")
+    assert "once" not in (await commands("list", "-o", "json")).stdout
+    assert "JobSuspended" in (await commands("why", "job/once")).stdout
+    async with opened(commands.cluster) as browser:
+        page = await browser.until("/jobs/Job.batch/default/once", lambda found: "job" in found)
+    assert page["job"]["job"]["phase"] == "Suspended"
+
+
+async def test_a_workload_of_a_cluster_without_kueue(commands: Commands) -> None:
+    with pytest.raises(CommandFailed, match="there is no Workload 'w' in namespace default"):
+        await find(commands.cluster.client, "workload/w", "default")

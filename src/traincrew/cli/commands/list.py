@@ -131,7 +131,7 @@ async def _list(
             except NotFoundError:
                 absent.append(served)
             except RightMissing as error:
-                if await is_served(client, served):
+                if served.is_needed and await is_served(client, served):
                     refusals.append(error.message)
                 else:
                     absent.append(served)

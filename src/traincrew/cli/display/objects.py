@@ -14,8 +14,9 @@ from msgspec.structs import force_setattr
 
 from traincrew.api import fullstatus
 from traincrew.api.kinds import KINDS, OF_OTHERS
+from traincrew.cli.display.statuses import Condition, Conditions, StatedPhase, ray_word
 from traincrew.engine.objects import ObjectMeta, View, controller_of
-from traincrew.plan.shared.views import ContainerState, ContainerStatus, PodCondition
+from traincrew.plan.shared.views import ContainerState, ContainerStatus
 
 __all__ = [
     "Condition",
@@ -31,6 +32,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "Progress",
+    "Queue",
     "Rank",
     "Ranks",
     "Reference",
@@ -41,8 +43,6 @@ __all__ = [
 
 T = TypeVar("T", bound=View)
 
-_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
-"""Those that tell the phase, the most important one first."""
 _SUMMARY = frozenset({"phase", "reason", "message"})
 """The fields that follow from the conditions."""
 
@@ -50,29 +50,6 @@ _OF_OTHERS = frozenset((kind.api_version, kind.kind) for kind in OF_OTHERS)
 """The kinds whose definitions may have no room for all of the status."""
 _JOBS = frozenset((kind.api_version, kind.kind) for kind in KINDS)
 """All kinds of training jobs."""
-
-Condition = PodCondition
-"""A condition of a pod, a node, a Job or a training job."""
-
-
-class Conditions(View, frozen=True, gc=False, kw_only=True):
-    """A status with conditions."""
-
-    conditions: list[Condition] = field(default_factory=list)
-
-    def condition(self, kind: str) -> Condition | None:
-        """Return a condition, whatever it says."""
-        return next((one for one in self.conditions if one.type == kind), None)
-
-    def true(self, kind: str) -> Condition | None:
-        """Return a condition if it is true."""
-        found = self.condition(kind)
-        return found if found is not None and found.status == "True" else None
-
-    def false(self, kind: str) -> Condition | None:
-        """Return a condition if it is false."""
-        found = self.condition(kind)
-        return found if found is not None and found.status == "False" else None
 
 
 class Container(View, frozen=True, gc=False, kw_only=True):
@@ -137,6 +114,7 @@ class Workload(View, frozen=True, gc=False, kw_only=True):
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: Replicas = field(default_factory=Replicas)
+    status: Conditions = field(default_factory=Conditions)
 
     @property
     def wanted(self) -> int:
@@ -190,33 +168,32 @@ class Queue(View, frozen=True, gc=False, kw_only=True):
     message: str = ""
 
 
-class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
-    """Status fields that all training kinds and batch Jobs share."""
+class JobStatus(StatedPhase, frozen=True, gc=False, kw_only=True):
+    """Status fields that all training kinds, batch Jobs and RayJobs share."""
 
-    phase: str = ""
     reason: str = ""
     message: str = ""
     start_time: str | None = None
     completion_time: str | None = None
     progress: Progress | None = None
     queue: Queue | None = None
-    observed_generation: int = 0
+    observed_generation: int | None = None
+    """None where the operator does not write it, as those of most other projects."""
     restarts: int = 0
     replica_statuses: Any = None
     """A mapping or a list of counts, one for each role."""
+    job_deployment_status: str = ""
+    job_status: str = ""
+    end_time: str | None = None
+    """These three of a RayJob, which has no conditions."""
 
     @property
-    def leading(self) -> Condition | None:
-        """The most important condition that is true: the phase of a status without one."""
-        return next((one for kind in _CONDITIONS if (one := self.true(kind))), None)
-
-    @property
-    def end(self) -> str:
-        """``Succeeded`` or ``Failed``, also of a batch Job or a Pod; empty before its end."""
-        if self.true("Failed") or self.phase == "Failed":
-            return "Failed"
-        succeeded = self.true("Succeeded") or self.true("Complete") or self.phase == "Succeeded"
-        return "Succeeded" if succeeded else ""
+    def ended_at(self) -> str | None:
+        """When the job has ended: as its status says, else since when a condition says it."""
+        if not self.end or self.completion_time:
+            return self.completion_time
+        leading = self.leading
+        return self.end_time or (leading.last_transition_time if leading is not None else None)
 
 
 class Annotations(View, frozen=True, gc=False, kw_only=True):
@@ -247,13 +224,19 @@ class Job(View, frozen=True, gc=False, kw_only=True):
         return owner is not None and (owner.api_version, owner.kind) in _JOBS
 
     def __post_init__(self) -> None:
-        """Add the fields of the status that are in an annotation."""
+        """Add what conditions do not have: fields in an annotation, and the word of a RayJob."""
+        status = self.status
+        if word := ray_word(status.job_deployment_status, status.job_status):
+            said = Condition(type=word, status="True", reason=status.reason, message=status.message)
+            found = msgspec.structs.replace(status, conditions=[*status.conditions, said])
+            force_setattr(self, "status", found)
+            return
         text = self.metadata.annotations.status
         if not text or (self.api_version, self.kind) not in _OF_OTHERS:
             return
         more = fullstatus.restored(text, self.metadata.uid)
         leading = self.status.leading
-        if leading is not None and leading.type != more.get("phase"):
+        if leading is not None and self.status.told_phase != more.get("phase"):
             # Another operator has written the conditions since.
             more = {name: each for name, each in more.items() if name not in _SUMMARY}
         try:

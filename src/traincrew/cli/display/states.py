@@ -80,9 +80,7 @@ PHASES = {
     )
 }
 """The phases of jobs, those first that somebody should look at."""
-BATCH_PHASES = {"Complete": PHASES["Succeeded"]}
-"""What a batch Job calls them, as far as that is another word."""
-SELF_EVIDENT = ("Running", "Succeeded", *BATCH_PHASES)
+SELF_EVIDENT = ("Running", "Succeeded")
 """Phases that need no reason."""
 
 PENDING = State("pending", WAIT, "it has no node yet")
@@ -158,4 +156,4 @@ POD_STATES = (
 
 def phase(word: str) -> State:
     """Return the state of a phase; phases that are not in the table are plain."""
-    return PHASES.get(word) or BATCH_PHASES.get(word) or State(word, PLAIN, "")
+    return PHASES.get(word) or State(word, PLAIN, "")

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display import states
 from traincrew.cli.display.text import one_line
+from traincrew.plan.shared.kind import replicas_in
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import Condition, Job
     from traincrew.cli.display.states import Sign
+    from traincrew.cli.jobview.kinds import JobKind
 
-__all__ = ["UNSEEN", "JobState", "job_state", "pods_in"]
+__all__ = ["UNSEEN", "JobState", "job_state", "jobs_of", "pods_in", "ready_pods"]
 
 
 class JobState(NamedTuple):
@@ -50,9 +52,9 @@ UNSEEN = JobState()
 def job_state(job: Job) -> JobState:
     """Return the state of a job."""
     status = job.status
-    phase, reason, message = status.phase, status.reason, status.message
-    if not phase and (found := status.leading) is not None:
-        phase, reason, message = found.type, found.reason, found.message
+    phase, reason, message = status.told_phase, status.reason, status.message
+    if not status.phase and (found := status.leading or status.before) is not None:
+        reason, message = found.reason, found.message
     failed, stalled = status.true("Failed"), status.false("Progressing")
     synced = status.false("Synced")
     return JobState(
@@ -69,6 +71,32 @@ def job_state(job: Job) -> JobState:
 
 def _words(condition: Condition) -> str:
     return ": ".join(filter(None, (condition.reason, one_line(condition.message))))
+
+
+def ready_pods(kind: JobKind, job: Job) -> int:
+    """Return how many pods of a job are ready, by its status.
+
+    Operators of other projects count pods that run instead, or the Jobs whose pods are all ready.
+    """
+    status = job.status
+    if (counts := status.replica_statuses) is not None:
+        counts_ready = status.observed_generation is not None or status.end
+        return pods_in(counts, "ready") or (0 if counts_ready else pods_in(counts, "active"))
+    if not status.counted_jobs:
+        return status.ready
+    desired, found = kind.roles(job.spec), 0
+    for one in status.counted_jobs:
+        count = jobs_of(job.spec, one.name)
+        found += desired.get(one.name, 0) * min(one.ready, count) // count
+    return found
+
+
+def jobs_of(spec: dict[str, Any], name: str) -> int:
+    """Return the number of Jobs of a replicated job of a JobSet; 1 if nothing says it."""
+    for one in spec.get("replicatedJobs") or ():
+        if isinstance(one, dict) and one.get("name") == name:
+            return max(1, replicas_in(one))
+    return 1
 
 
 def pods_in(statuses: Any, state: str) -> int:

@@ -14,15 +14,15 @@ from traincrew.cli.display.states import DELETED, NOT_SEEN
 from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind
 from traincrew.cli.jobview.events import Warned, event_filter, warnings_about
-from traincrew.cli.jobview.jobstate import job_state, pods_in
+from traincrew.cli.jobview.jobstate import job_state, ready_pods
 from traincrew.cli.jobview.pods import by_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traincrew.cli.display.objects import Event, Job, Ranks, Workload
+    from traincrew.cli.jobview.kinds import JobKind
     from traincrew.cli.jobview.pods import KnownPod
-    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = [
     "Condition",
@@ -192,7 +192,7 @@ class JobView(Plain, frozen=True, kw_only=True):
     warnings: tuple[Warned, ...]
 
 
-def summary(kind: PlannedKind, job: Job) -> JobSummary:
+def summary(kind: JobKind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
     state = job_state(job)
@@ -202,14 +202,14 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
         namespace=metadata.namespace,
         name=metadata.name,
         phase=state.phase or NOT_SEEN,
-        ready=pods_in(status.replica_statuses, "ready"),
+        ready=ready_pods(kind, job),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,
         percentage=None if progress is None else progress.percentage,
         remaining_seconds=None if progress is None else progress.estimated_remaining_seconds,
         created_at=metadata.creation_timestamp,
         started_at=status.start_time,
-        ended_at=status.completion_time,
+        ended_at=status.ended_at,
         reason=state.reason,
         message=state.message,
         warning=state.warning,
@@ -217,7 +217,7 @@ def summary(kind: PlannedKind, job: Job) -> JobSummary:
 
 
 def view(
-    kind: PlannedKind,
+    kind: JobKind,
     job: Job,
     pods: Sequence[KnownPod],
     events: Iterable[Event] = (),
@@ -282,7 +282,7 @@ def _ranks(ranks: Ranks) -> RanksView:
     )
 
 
-def _roles(kind: PlannedKind, job: Job, pods: Sequence[KnownPod]) -> tuple[RoleView, ...]:
+def _roles(kind: JobKind, job: Job, pods: Sequence[KnownPod]) -> tuple[RoleView, ...]:
     ordered = sorted(pods, key=_age)
     late = behind(job)
     # Of those of this name, the newest.

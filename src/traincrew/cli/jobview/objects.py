@@ -8,6 +8,7 @@ from msgspec import field
 
 from traincrew.cli.display.objects import Conditions
 from traincrew.engine.objects import ObjectMeta, View
+from traincrew.plan.shared.queueing.standing import Stated
 
 __all__ = ["Node", "QueuePlace", "Quota"]
 
@@ -52,6 +53,20 @@ class Quota(View, frozen=True, gc=False, kw_only=True):
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: QuotaStatus = field(default_factory=QuotaStatus)
+
+
+class Queued(View, frozen=True, gc=False, kw_only=True):
+    """A Workload of Kueue."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stated(self) -> Stated:
+        """What it says of its job."""
+        queue = str(self.spec.get("queueName", ""))
+        return Stated(self.metadata.name, queue, self.spec, self.status)
 
 
 class QueuePlace(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.cli.display.podstates import PodState, pod_state
 from traincrew.cli.display.states import RUNNING
 from traincrew.cli.jobview.failures import Failure, failure_of
+from traincrew.cli.jobview.kinds import shown
 from traincrew.engine.objects import controller_of
-from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import failing
 from traincrew.plan.shared.kind import PodPlace, labelled_place
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traincrew.cli.display.objects import Job, Pod, Workload
-    from traincrew.plan.shared.kind import PlannedKind
+    from traincrew.cli.jobview.kinds import JobKind
 
 __all__ = [
     "KnownPod",
@@ -33,7 +33,7 @@ __all__ = [
     "place_of",
 ]
 
-_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
+_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in shown()}
 
 
 class KnownPod(NamedTuple):
@@ -81,18 +81,18 @@ def is_running(one: KnownPod) -> bool:
     return not one.gone and one.state.word == RUNNING.word
 
 
-def kind_of(job: Job) -> PlannedKind | None:
+def kind_of(job: Job) -> JobKind | None:
     """Return the kind of a training job; None for a Job, a Pod and other objects."""
     return _KINDS.get((job.api_version, job.kind))
 
 
-def place_of(kind: PlannedKind | None, pod: Pod) -> PodPlace:
+def place_of(kind: JobKind | None, pod: Pod) -> PodPlace:
     """Return role and rank of a pod, as its kind has them."""
     return (labelled_place if kind is None else kind.place)(pod.metadata.labels)
 
 
 def by_role(
-    kind: PlannedKind | None,
+    kind: JobKind | None,
     job: Job,
     pods: Iterable[KnownPod],
     children: Iterable[Workload] = (),
@@ -130,7 +130,7 @@ def by_role(
     return found
 
 
-def explaining(kind: PlannedKind | None, job: Job, pods: Iterable[KnownPod]) -> KnownPod | None:
+def explaining(kind: JobKind | None, job: Job, pods: Iterable[KnownPod]) -> KnownPod | None:
     """Return the pod that explains why a job has failed; None if none does.
 
     Args:

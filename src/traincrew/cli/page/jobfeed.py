@@ -317,7 +317,7 @@ class JobFeed(Feed):
         if self._desired is not None and desired != self._desired:
             self.recorder.mark(time.time(), f"{self._desired} → {desired} pods")
         self._desired = desired
-        phase = one_line(job.status.phase)
+        phase = one_line(job.status.told_phase)
         if self._phase and phase != self._phase:
             self.recorder.mark(time.time(), phase)
         self._phase = phase

@@ -15,8 +15,8 @@ from traincrew.cli.jobview.model import JobSummary, summary
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import Job
+    from traincrew.cli.jobview.kinds import JobKind
     from traincrew.cli.page.trends import Trend
-    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = ["LONGEST_TEXT", "JobRow", "PodCounts", "pod_counts", "row_of"]
 
@@ -58,7 +58,7 @@ class JobRow(Struct, frozen=True, rename="camel"):
     deleted_at: str | None = None
 
 
-def row_of(kind: PlannedKind, job: Job, trend: Trend | None) -> JobRow:
+def row_of(kind: JobKind, job: Job, trend: Trend | None) -> JobRow:
     """Return the row of a job.
 
     Args:
@@ -71,23 +71,24 @@ def row_of(kind: PlannedKind, job: Job, trend: Trend | None) -> JobRow:
         shown = structs.replace(shown, message=_cut(shown.message), warning=_cut(shown.warning))
     state = job_state(job)
     ended = shown.ended_at is not None or bool(state.end)
-    pods = pod_counts(job.status.replica_statuses, shown.desired, ended=ended)
+    pods = pod_counts(job.status.replica_statuses, shown.desired, shown.ready, ended=ended)
     return JobRow(shown, state.sign.name, pods, trend)
 
 
-def pod_counts(statuses: Any, desired: int, *, ended: bool) -> PodCounts:
+def pod_counts(statuses: Any, desired: int, up: int, *, ended: bool) -> PodCounts:
     """Count pods by state.
 
     Args:
         statuses: ``status.replicaStatuses``, a mapping or a list; anything else counts none.
         desired: How many pods the job asks for. A failed pod that has a successor is not one of
             them, so no more are counted.
+        up: How many of them are ready.
         ended: Whether the job has ended: then it waits for no more.
     """
     room = max(desired, 0)
     found = []
-    for field in ("ready", "succeeded", "failed"):
-        number = min(room, pods_in(statuses, field))
+    for count in (up, pods_in(statuses, "succeeded"), pods_in(statuses, "failed")):
+        number = min(room, count)
         room -= number
         found.append(number)
     ready, finished, failed = found

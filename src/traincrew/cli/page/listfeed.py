@@ -21,7 +21,7 @@ from traincrew.cli.display.text import one_line
 from traincrew.cli.page.feed import Feed, Message, problem_of
 from traincrew.cli.page.jobrows import JobRow, row_of
 from traincrew.cli.page.trends import Course, Trend, main_metric
-from traincrew.cli.watching.kinds import ALL, Served
+from traincrew.cli.watching.kinds import ALL, BY_NAME, Served
 from traincrew.engine.cache import Informer
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.times import format_time
@@ -46,7 +46,7 @@ def kind_key(served: Served) -> str:
 
 def served_by(key: str) -> Served | None:
     """Return the kind of a `kind_key`."""
-    return next((served for served in ALL if kind_key(served) == key), None)
+    return next((one for one in (*ALL, *BY_NAME) if kind_key(one) == key), None)
 
 
 class ListFeed(Feed):
@@ -96,7 +96,8 @@ class ListFeed(Feed):
         resource, key = served.resource, kind_key(served)
 
         def state(error: Exception | None) -> None:
-            text = problem_of(error, resource, self._namespace)
+            told = served.is_needed or not isinstance(error, ForbiddenError)
+            text = problem_of(error, resource, self._namespace) if told else ""
             self._known.add(key)
             if text != self.problems.get(key, ""):
                 self.problems[key] = text

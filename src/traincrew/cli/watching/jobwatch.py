@@ -25,9 +25,9 @@ from traincrew.operator.kinds import between
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
+    from traincrew.cli.jobview.kinds import JobKind
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import PlannedKind
 
 T = TypeVar("T", bound=View)
 Handler = Callable[[Any, Any], None]
@@ -158,7 +158,7 @@ class JobWatch:
             for task in (*known, refused):
                 task.cancel()
 
-    def models(self, kind: PlannedKind) -> list[model.JobView]:
+    def models(self, kind: JobKind) -> list[model.JobView]:
         """Return the view model of every job that exists, all of one kind."""
         pods = [known(pod) for pod in stored(self.pods)]
         events, children = stored(self.events), stored(self.children)

@@ -1,37 +1,58 @@
-"""The kinds of this project on a cluster, and finding a job among them by what a user writes."""
+"""The kinds of jobs on a cluster, and finding a job among them by what a user writes."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
 from traincrew.cli.display.objects import Job
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.jobview.kinds import BATCH_JOB, OtherKind, shown
+from traincrew.cli.jobview.objects import Queued
 from traincrew.cli.watching.jobwatch import Scope, listed
 from traincrew.cli.watching.rights import refused
 from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.errors import ApiError, BadAnswerError, GoneError, NotFoundError
-from traincrew.operator.kinds import RESOURCES
-from traincrew.plan.kinds import KINDS
+from traincrew.engine.objects import controller_of
+from traincrew.engine.resources import Resource
+from traincrew.plan.shared.queueing import kueue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from traincrew.cli.jobview.kinds import JobKind
     from traincrew.engine.client import Client
-    from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import PlannedKind
 
-__all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "read", "scope_of"]
+__all__ = [
+    "ALL",
+    "WORKLOADS",
+    "Served",
+    "find",
+    "is_served",
+    "jobs",
+    "named",
+    "not_installed",
+    "read",
+    "scope_of",
+]
+
+
+T = TypeVar("T", Job, Queued)
 
 
 class Served(NamedTuple):
     """A kind, and where the API has its objects."""
 
-    kind: PlannedKind
+    kind: JobKind
     resource: Resource
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a missing right to read its jobs is told: not of kinds that only others run."""
+        return not isinstance(self.kind, OtherKind)
 
     def selector_of(self, name: str) -> str:
         """Return the label selector of the pods and children of one job."""
@@ -46,7 +67,20 @@ def scope_of(served: Served, namespace: str, name: str) -> Scope:
     return Scope(namespace, name, served.selector_of(name))
 
 
-ALL = tuple(map(Served, KINDS, RESOURCES))
+def _served(kind: JobKind) -> Served:
+    names = kind.definition
+    return Served(kind, Resource(names.group, names.version, names.plural, names.kind))
+
+
+ALL = tuple(map(_served, shown()))
+"""The kinds of training jobs."""
+BY_NAME = (_served(BATCH_JOB),)
+"""Kinds whose jobs are shown to who names one: most Jobs of a cluster do not train."""
+WORKLOADS = tuple(
+    Resource(kueue.GROUP, version, "workloads", kueue.WORKLOAD)
+    for version in (kueue.VERSION, "v1beta1")
+)
+_WORKLOAD_NAMES = frozenset({kueue.WORKLOAD.lower(), "workloads", "wl", kueue.WORKLOADS})
 
 
 async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIterator[Job]:
@@ -98,7 +132,7 @@ def named(word: str) -> list[Served]:
     """
     low = word.lower()
     found = []
-    for served in ALL:
+    for served in (*ALL, *BY_NAME):
         defined = served.kind.definition
         names = {defined.kind.lower(), defined.plural, *defined.short_names}
         if low in names | {f"{name}.{defined.group}" for name in names}:
@@ -116,16 +150,21 @@ async def read(client: Client, served: Served, namespace: str, name: str) -> Job
         NotFoundError: The kind is not installed.
         CommandFailed: The request was refused.
     """
-    path = served.resource.path(namespace, name)
+    return await _read(client, served.resource, Job, namespace, name)
+
+
+async def _read(
+    client: Client, resource: Resource, view: type[T], namespace: str, name: str
+) -> T | None:
     try:
-        body = await client.request("GET", path)
+        body = await client.request("GET", resource.path(namespace, name))
     except NotFoundError as error:
         if error.is_about(name):
             return None
         raise
     except ApiError as error:
-        raise refused(error, "get", served.resource, namespace) from error
-    return ViewDecoder(served.resource, Job).object(body)
+        raise refused(error, "get", resource, namespace) from error
+    return ViewDecoder(resource, view).object(body)
 
 
 async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
@@ -138,6 +177,8 @@ async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
     kind, slash, name = word.rpartition("/")
     if not name:
         raise BadInput(f"{plain(word)!r} is not the name of a job: write KIND/NAME or NAME")
+    if kind.lower() in _WORKLOAD_NAMES:
+        return await _of_workload(client, name, namespace)
     candidates = named(kind) if slash else list(ALL)
     found: list[tuple[Served, Job]] = []
     refusal: CommandFailed | None = None
@@ -162,11 +203,52 @@ async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
         words = " or ".join(f"{each.resource.plural}.{each.resource.group}/{name}"
                             for each, _ in found)  # fmt: skip
         raise BadInput(f"several jobs have the name {plain(name)!r}: write {plain(words)}")
+    if not slash and (other := await _by_name(client, name, namespace)) is not None:
+        return other
     if refusal is not None:
         raise refusal
     if not installed:
         raise CommandFailed(not_installed(candidates))
     raise CommandFailed(await _no_such_job(client, installed, name, namespace))
+
+
+async def _by_name(client: Client, name: str, namespace: str) -> tuple[Served, Job] | None:
+    """Return the job of this name of a kind that is not listed; None if there is none to read."""
+    for served in BY_NAME:
+        try:
+            job = await read(client, served, namespace, name)
+        except (NotFoundError, CommandFailed):
+            continue
+        if job is not None:
+            return served, job
+    return None
+
+
+async def _of_workload(client: Client, name: str, namespace: str) -> tuple[Served, Job]:
+    """Return the job that a Workload of Kueue belongs to.
+
+    Raises:
+        CommandFailed: There is no such Workload, or what it belongs to is no job that is shown.
+    """
+    for resource in WORKLOADS:
+        try:
+            found = await _read(client, resource, Queued, namespace, name)
+        except NotFoundError:
+            continue
+        if found is None:
+            break
+        owner = controller_of(found)
+        if owner is None:
+            raise CommandFailed(plain(f"{kueue.WORKLOAD} {name} belongs to no job"))
+        for served in (*ALL, *BY_NAME):
+            names = served.kind.definition
+            if (names.api_version, names.kind) == (owner.api_version, owner.kind):
+                job = await read(client, served, namespace, owner.name)
+                if job is not None and job.metadata.uid == owner.uid:
+                    return served, job
+        text = f"{kueue.WORKLOAD} {name} belongs to {owner.kind} {owner.name}, which is not shown"
+        raise CommandFailed(plain(text))
+    raise CommandFailed(plain(f"there is no {kueue.WORKLOAD} {name!r} in namespace {namespace}"))
 
 
 async def _no_such_job(client: Client, candidates: list[Served], name: str, namespace: str) -> str:

@@ -34,7 +34,7 @@ JSON_EVERY_SECONDS = 0.2
 
 def age_of(job: Job) -> float:
     """Return the age of a job in seconds; of one that has ended, how long it took."""
-    created, ended = job.metadata.creation_timestamp, job.status.completion_time
+    created, ended = job.metadata.creation_timestamp, job.status.ended_at
     length = seconds_between(created, ended) if ended else None
     return seconds_ago(created) if length is None else max(0.0, length)
 

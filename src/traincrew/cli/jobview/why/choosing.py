@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from traincrew.api.kind import MULTI_KUEUE
 from traincrew.api.reasons import Cause
 from traincrew.cli.display.text import duration
+from traincrew.cli.jobview.jobstate import job_state
 from traincrew.cli.jobview.pods import explaining, known, place_of
 from traincrew.cli.jobview.why import (
     advancing,
+    children,
     creating,
     ending,
     placing,
@@ -50,11 +52,11 @@ def explain(facts: Facts) -> Explanation:
         found = _deleted(facts)
     elif (failed := status.true("Failed")) is not None:
         found = _failed(facts, failed)
-    elif (succeeded := status.true("Succeeded")) is not None:
+    elif (succeeded := status.succeeded) is not None:
         found = _succeeded(facts, succeeded)
     elif not facts.kind.definition.manager.is_here(facts.job.spec):
         found = _elsewhere(facts)
-    elif not status.conditions and not status.phase:
+    elif not status.conditions and not status.told_phase and not facts.pods:
         found = _unseen(facts)
     elif (suspended := status.true("Suspended")) is not None:
         found = _suspended(facts, suspended)
@@ -109,13 +111,22 @@ def _unseen(facts: Facts) -> Explanation:
             evidence=("status is empty",),
             fix="wait a moment",
         )
+    project = facts.kind.definition.project
+    fix = (
+        "kubectl get deployments -A | grep operator shows whether it runs; to install it:"
+        " traincrew manifests | kubectl create -f -"
+    )
+    if project is not None:
+        fix = (
+            f"kubectl get deployments -A -l {project.deployments} shows whether the operator of"
+            f" {project.name} runs"
+        )
     return Explanation(
         cause="operator-absent",
         text=f"No operator has seen {facts.title}, which was created {duration(seconds)} ago: the "
         "operator is not installed, does not run, or does not watch this namespace.",
         evidence=("status is empty",),
-        fix="kubectl get deployments -A | grep operator shows whether it runs; to install it:"
-        " traincrew manifests | kubectl create -f -",
+        fix=fix,
     )
 
 
@@ -188,8 +199,11 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
 def _failure(facts: Facts, condition: Condition) -> Explanation:
     quoted, message = _quoted(condition), brief(condition.message)
     program = _failed_pod(facts)
-    evidence = (quoted, *(program.evidence if program is not None else ()))
+    child = children.failure(facts)
+    evidence = (quoted, *(program.evidence if program is not None else child.evidence))
     cause = facts.kind.definition.reasons.cause(condition.reason, condition.message)
+    if cause is Cause.PROGRAM and program is None and child.cause is Cause.DEADLINE:
+        cause = child.cause  # a job of Jobs fails by one of them
     match cause:
         case Cause.INVALID:
             return Explanation(
@@ -203,7 +217,7 @@ def _failure(facts: Facts, condition: Condition) -> Explanation:
                 cause="deadline",
                 text=f"{facts.title} failed because it ran longer than activeDeadlineSeconds.",
                 evidence=evidence,
-                fix="raise activeDeadlineSeconds (runPolicy), or make the program faster; save"
+                fix="raise activeDeadlineSeconds, or make the program faster; save"
                 " checkpoints to continue from",
             )
         case Cause.NO_PROGRESS:
@@ -260,7 +274,7 @@ def _program_failed(
     return Explanation(
         cause="retries-exhausted" if out_of_retries else "failed",
         text=f"{facts.title} failed: {brief(condition.message)}",
-        evidence=(quoted,),
+        evidence=evidence,
         fix="correct the program, delete the job and create it again",
     )
 
@@ -291,7 +305,8 @@ def _leftover(facts: Facts, message: str, quoted: str) -> Explanation:
 def _unfinished(facts: Facts) -> Explanation:
     if (unsynced := facts.job.status.false("Synced")) is not None:
         return _not_synced(facts, unsynced)
-    if facts.job.status.observed_generation < facts.job.metadata.generation:
+    seen = facts.job.status.observed_generation
+    if seen is not None and seen < facts.job.metadata.generation:
         return _behind(facts)
     if (taken := _worst(facts, starting.port_taken)) is not None:
         return taken  # its pods run, and talk to another program
@@ -299,9 +314,9 @@ def _unfinished(facts: Facts) -> Explanation:
     if trouble is None or trouble.cause == "not-ready":  # as are pods without their program
         trouble = _worst(facts, ending.kept_by_another) or trouble
     status = facts.job.status
-    if (restarting := status.true("Restarting")) is not None:
+    if (restarting := status.restarting) is not None:
         return _restarting(facts, restarting, trouble)
-    if (running := status.true("Running")) is not None:
+    if (running := status.true("Running") or children.counted(facts)) is not None:
         return _running(facts, running, trouble)
     found = together.waiting(facts) or trouble or _waiting(facts)
     if words := together.not_honored(facts):
@@ -388,7 +403,7 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
 
 
 def _waiting(facts: Facts) -> Explanation:
-    status = facts.job.status
+    status = job_state(facts.job)
     quoted = f"status: {status.reason}: {brief(status.message)}"
     if not facts.pods_known:
         return Explanation(

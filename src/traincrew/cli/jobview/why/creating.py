@@ -121,7 +121,12 @@ def refused_pods(facts: Facts) -> Explanation | None:
     if not facts.missing:
         return None
     messages = [facts.job.status.message]
-    messages += [one.message for one in facts.own_events() if one.reason == "FailedCreate"]
+    uid = facts.job.metadata.uid
+    messages += [
+        one.message
+        for one in facts.own_events()
+        if one.reason == "FailedCreate" or one.involved_object.uid == uid
+    ]
     some = "a pod" if facts.missing == 1 else f"{facts.missing} pods"
     return refused(facts, messages, f"{facts.title} waits for {some} that cannot be created")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.cli.display.quiet import Output
-    from traincrew.cli.jobview.objects import Node, QueuePlace, Quota
-    from traincrew.plan.shared.kind import PlannedKind
+    from traincrew.cli.jobview.kinds import JobKind
+    from traincrew.cli.jobview.objects import Node, Queued, QueuePlace, Quota
 
 __all__ = ["Explanation", "Facts", "brief"]
 
@@ -57,10 +57,11 @@ class Facts(Struct, frozen=True, kw_only=True):
         nodes: The nodes; None if they may not be read.
         quotas: The quotas of its namespace; None if they may not be read.
         outputs: What its running pods have written, by name; empty if not all of it is known.
+        workload: Its Workload, if another operator runs the job and Kueue queues it.
         place: Its place in its queue; None if that is not known, or if it does not wait.
     """
 
-    kind: PlannedKind
+    kind: JobKind
     job: Job
     pods: Sequence[Pod]
     pods_known: bool = True
@@ -70,6 +71,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     nodes: Sequence[Node] | None = None
     quotas: Sequence[Quota] | None = None
     outputs: Mapping[str, Output] = msgspec.field(default_factory=dict)
+    workload: Queued | None = None
     place: QueuePlace | None = None
 
     @property

@@ -12,6 +12,8 @@ from traincrew.api.reasons import (
 )
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.plan.shared.queueing import kueue
+from traincrew.plan.shared.queueing.standing import condition as stated_condition
+from traincrew.plan.shared.queueing.standing import standing
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import Condition
@@ -51,18 +53,34 @@ def _annotate(facts: Facts) -> str:
 
 def held(facts: Facts, condition: Condition) -> Explanation | None:
     """Return why the queue of a job holds it; None if something else does."""
-    if condition.reason not in QUEUE_REASONS:
+    if condition.reason in QUEUE_REASONS:
+        stated = f"Suspended {condition.reason}: {condition.message}"
+        return _held(facts, condition.reason, condition.message, [stated])
+    if facts.workload is None:
         return None
-    said, _, fix = condition.message.partition("; ")
+    workload, active = facts.workload, sum(not pod.status.ended for pod in facts.pods)
+    found = standing(workload.stated, active)
+    if found is None:
+        return None
+    evidence = [
+        f"condition {each.get('type')}={each.get('status')} of Workload {workload.metadata.name}:"
+        f" {each.get('reason')}: {brief(str(each.get('message', '')))}"
+        for kind in (kueue.EVICTED, kueue.QUOTA_RESERVED, kueue.ADMITTED)
+        if (each := stated_condition(workload.status, kind)) is not None
+    ]
+    return _held(facts, found.reason, found.text, evidence)
+
+
+def _held(facts: Facts, reason: str, message: str, evidence: list[str]) -> Explanation:
+    said, _, fix = message.partition("; ")
     text = f"{facts.title} has no pods, because its queue holds it: {said}"
-    evidence = [f"Suspended {condition.reason}: {condition.message}"]
-    if facts.place is not None and condition.reason == QUEUE_PENDING:
+    if facts.place is not None and reason == QUEUE_PENDING:
         mine, everybody = facts.place
         first = "it is the first in line" if not everybody else f"{everybody} are before it"
         text += f"; {first}"
         evidence.append(f"before it in the LocalQueue: {mine}; in the ClusterQueue: {everybody}")
     return Explanation(
-        cause=_CAUSES.get(condition.reason, "queue-unavailable"),
+        cause=_CAUSES.get(reason, "queue-unavailable"),
         text=text,
         evidence=tuple(evidence),
         fix=fix or _WAIT,

@@ -7,7 +7,7 @@ export const SIGNS = /** @type {Record<Tone, string>} */ ({ bad: "âœ•", wait: "â
 /** The phase of a job that was deleted. */
 export const DELETED = "Deleted";
 /** Phases that need no reason. */
-export const SELF_EVIDENT = new Set(["Running", "Succeeded", "Complete"]);
+export const SELF_EVIDENT = new Set(["Running", "Succeeded"]);
 /** What the states of pods are called. */
 export const WORDS = { unschedulable: "waiting for a node", starting: "starting", running: "running", finished: "finished", failed: "failed", stopped: "stopped" };
 /** How soon somebody should look at a pod, the smallest first. */

@@ -17,6 +17,7 @@ from traincrew.plan.shared.lifecycle import QueueStatus
 from traincrew.plan.shared.model import FINGERPRINT, QueueQuery, QueueState
 from traincrew.plan.shared.queueing import admission, kueue, messages, podsets, slices, workloads
 from traincrew.plan.shared.queueing.admission import AdmissionConflictError
+from traincrew.plan.shared.queueing.standing import Stated, without_quota
 from traincrew.plan.shared.queueing.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -235,17 +236,9 @@ class JobQueue:
         if not self._label:  # the user has taken the job out of the queue
             return Verdict(writes=workloads.delete(found), status=None, reason=QUEUE_PENDING,
                            text=messages.left(queue), seconds=1.0)  # fmt: skip
-        stated = workloads.condition(found, kueue.QUOTA_RESERVED)
-        if found.spec.get("active") is False:
-            held = self._held(QUEUE_STOPPED, messages.inactive(self._name), queue)
-        else:
-            evicted = workloads.condition(found, kueue.EVICTED) or {}
-            is_evicted = evicted.get("status") == "True"
-            reason = QUEUE_EVICTED if is_evicted and self._active else QUEUE_PENDING
-            text = messages.waiting(self._label, stated, evicted if is_evicted else None)
-            if at := (found.status.get("requeueState") or {}).get("requeueAt"):
-                text = f"{text}; not before {at}"
-            held = self._held(reason, text)
+        stated = Stated(self._name, self._label, found.spec, found.status)
+        reason, text = without_quota(stated, self._active)
+        held = self._held(reason, text, queue if reason == QUEUE_STOPPED else "")
         if pod_sets is not None:
             held.writes += self._updates(found, pod_sets)
         if not held.writes and workloads.is_on_hold(found):
@@ -275,7 +268,7 @@ class JobQueue:
         if not workloads.holds(found, kueue.ADMITTED):
             if (before := self._chain.before) is not None and runs:
                 return self._admitted(before, queue, pod_sets or ())
-            return self._held(QUEUE_PENDING, messages.checking(queue, found), queue)
+            return self._held(QUEUE_PENDING, messages.checking(queue, found.status), queue)
         return self._admitted(found, queue, pod_sets or ())
 
     def _updates(self, found: WorkloadView, pod_sets: Sequence[PodSet]) -> list[QueueWrite]:

@@ -8,7 +8,7 @@ from traincrew.plan.shared import pods
 from traincrew.plan.shared.queueing import kueue
 
 if TYPE_CHECKING:
-    from traincrew.plan.shared.views import WorkloadView
+    from collections.abc import Mapping
 
 Document = dict[str, Any]
 _UNTYPED = frozenset({"", kueue.PENDING, "PendingEvaluation", "Inadmissible"})
@@ -131,16 +131,16 @@ def changed(queue: str, active: int) -> str:
     )
 
 
-def checking(queue: str, found: WorkloadView) -> str:
+def checking(queue: str, status: Mapping[str, Any]) -> str:
     """Return what is said of a job that has quota, but is not admitted yet."""
     checks = [
         f"{each.get('name')} is {each.get('state')}"
         + (f" ({each['message']})" if each.get("message") else "")
-        for each in found.status.get("admissionChecks") or ()
+        for each in status.get("admissionChecks") or ()
         if each.get("state") != "Ready"
     ]
     text = f"Waiting in queue {queue}: quota is reserved"
-    return f"{text}; admission checks: {', '.join(checks)}" if checks else text
+    return f"{text}, admission checks: {', '.join(checks)}" if checks else text
 
 
 def growing(name: str, have: int, asks: int, stated: Document | None) -> str:

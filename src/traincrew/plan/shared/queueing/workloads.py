@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.shared.model import FINGERPRINT, QueueWrite
-from traincrew.plan.shared.queueing import kueue, podsets
+from traincrew.plan.shared.queueing import kueue, podsets, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,14 +165,12 @@ def reclaimed(found: WorkloadView) -> dict[str, int]:
 
 def condition(found: WorkloadView, kind: str) -> Document | None:
     """Return a condition of a Workload."""
-    conditions: list[Document] = found.status.get("conditions") or []
-    return next((each for each in conditions if each.get("type") == kind), None)
+    return standing.condition(found.status, kind)
 
 
 def holds(found: WorkloadView, kind: str) -> bool:
     """Return whether a condition of a Workload is true."""
-    stated = condition(found, kind)
-    return stated is not None and stated.get("status") == "True"
+    return standing.holds(found.status, kind)
 
 
 def is_on_hold(found: WorkloadView) -> bool:
