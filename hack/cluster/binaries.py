@@ -16,9 +16,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from hack.cluster import changes
+from hack.cluster.gosuites import GO_SUITES, suite_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,95 +51,6 @@ class Program:
     test: bool = False
     shipped: bool = False
     changes: str = ""
-
-
-class GoSuites(NamedTuple):
-    """Test suites of a Go module that start a kube-apiserver, as envtest does.
-
-    Attributes:
-        module: Path of the Go module.
-        packages: Paths of the packages with tests, relative to the module.
-        project: The directory with its go.mod, if it has not the name of the suites.
-    """
-
-    module: str
-    packages: tuple[str, ...]
-    project: str = ""
-
-
-GO_SUITES = {
-    "controller-runtime": GoSuites(
-        "sigs.k8s.io/controller-runtime",
-        (
-            "pkg/builder",
-            "pkg/cache",
-            "pkg/client",
-            "pkg/cluster",
-            "pkg/controller",
-            "pkg/controller/controllerutil",
-            "pkg/envtest",
-            "pkg/handler",
-            "pkg/internal/controller",
-            "pkg/internal/recorder",
-            "pkg/manager",
-            "pkg/metrics/filters",
-            "pkg/source",
-            "pkg/webhook",
-        ),
-    ),
-    "jobset": GoSuites(
-        "sigs.k8s.io/jobset", ("test/integration/controller", "test/integration/webhook")
-    ),
-    "jobset-by-traincrew": GoSuites(
-        "sigs.k8s.io/jobset", ("test/integration/controller",), "jobset"
-    ),
-    "kueue": GoSuites(
-        "sigs.k8s.io/kueue",
-        (
-            "test/integration/singlecluster/controller/core",
-            "test/integration/singlecluster/controller/jobs/job",
-            "test/integration/singlecluster/controller/jobs/pod",
-            "test/integration/singlecluster/controller/jobs/statefulset",
-            "test/integration/singlecluster/conversion",
-            "test/integration/singlecluster/scheduler",
-            "test/integration/singlecluster/scheduler/podsready",
-            "test/integration/singlecluster/webhook/core",
-        ),
-    ),
-    "mpi-operator": GoSuites("github.com/kubeflow/mpi-operator", ("test/integration",)),
-    "mpi-operator-by-traincrew": GoSuites(
-        "github.com/kubeflow/mpi-operator", ("test/integration",), "mpi-operator"
-    ),
-    "trainer": GoSuites(
-        "github.com/kubeflow/trainer/v2",
-        ("test/integration/controller", "test/integration/webhooks"),
-    ),
-    "training-operator": GoSuites(
-        "github.com/kubeflow/training-operator",
-        (
-            "pkg/controller.v1/jax",
-            "pkg/controller.v1/mpi",
-            "pkg/controller.v1/paddlepaddle",
-            "pkg/controller.v1/pytorch",
-            "pkg/controller.v1/tensorflow",
-            "pkg/controller.v1/xgboost",
-            "test/integration/controller.v2",
-            "test/integration/webhook.v2",
-        ),
-    ),
-}
-"""By project. `suites/envtest` runs them against the programs of `traincrew envtest`. Those called
-``by-traincrew`` are changed so that they judge traincrew's operator (``changes/``)."""
-
-
-def suite_module(project: str) -> Path:
-    """Return the directory of the go.mod of a key of `GO_SUITES`."""
-    return MODULES / (GO_SUITES[project].project or project)
-
-
-def suite_program(project: str, package: str) -> str:
-    """Return the name of the program with the tests of a package: a key of `PROGRAMS`."""
-    return f"{project}-{package.replace('/', '-')}.test"
 
 
 PROGRAMS: dict[str, Program] = {

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 import click
-from hack.cluster import binaries
+from hack.cluster import binaries, gosuites
 
 from . import results, running
 
 
 @click.command()
-@click.argument("projects", nargs=-1, type=click.Choice(sorted(binaries.GO_SUITES)))
+@click.argument("projects", nargs=-1, type=click.Choice(sorted(gosuites.GO_SUITES)))
 @click.option("--package", "only", multiple=True, help="Only these packages of the projects.")
 @click.option("--upstream", is_flag=True, help="On the real kube-apiserver and etcd.")
 def main(projects: tuple[str, ...], only: tuple[str, ...], *, upstream: bool) -> None:
@@ -28,8 +28,8 @@ def main(projects: tuple[str, ...], only: tuple[str, ...], *, upstream: bool) ->
         else:
             traincrew = Path(sys.executable).with_name("traincrew")
             subprocess.run([traincrew, "envtest", assets], check=True, stdout=subprocess.DEVNULL)
-        for project in projects or sorted(binaries.GO_SUITES):
-            for package in only or binaries.GO_SUITES[project].packages:
+        for project in projects or sorted(gosuites.GO_SUITES):
+            for package in only or gosuites.GO_SUITES[project].packages:
                 with tempfile.TemporaryDirectory() as place:
                     specs = running.run(project, package, assets, Path(place))
                 table = results.read()

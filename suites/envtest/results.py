@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hack.cluster import binaries
+from hack.cluster import gosuites
 
 from . import running
 
@@ -139,6 +139,6 @@ def packages() -> set[tuple[str, str]]:
     """Return the packages that are built."""
     return {
         (project, package)
-        for project, suites in binaries.GO_SUITES.items()
+        for project, suites in gosuites.GO_SUITES.items()
         for package in suites.packages
     }

@@ -1,6 +1,6 @@
 """Upstream's own suites, unmodified, on the programs that `traincrew envtest` writes.
 
-`binaries.GO_SUITES` says which. Most are Ginkgo's, which write a report; others are plain Go tests.
+`gosuites.GO_SUITES` says which. Most are Ginkgo's, which write a report; others are plain Go tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hack.cluster import binaries
+from hack.cluster import binaries, gosuites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,8 +78,8 @@ class Spec(NamedTuple):
 
 def release(project: str) -> str:
     """Return the release of a project that is built, with its ``v``."""
-    module = binaries.GO_SUITES[project].module
-    text = (binaries.suite_module(project) / "go.mod").read_text()
+    module = gosuites.GO_SUITES[project].module
+    text = (binaries.MODULES / gosuites.suite_module(project) / "go.mod").read_text()
     found = re.search(rf"{re.escape(module)} (v[0-9.]+)", text)
     assert found is not None
     return found[1]
@@ -89,15 +89,15 @@ def source(project: str, module: str | None = None) -> Path:
     """Return the directory of a project's module.
 
     Args:
-        project: A key of `binaries.GO_SUITES`.
+        project: A key of `gosuites.GO_SUITES`.
         module: Another one, in the release that the project requires.
 
     Raises:
         subprocess.CalledProcessError: It cannot be downloaded, or is not what go.sum says.
     """
     found = subprocess.run(
-        ["go", "mod", "download", "-json", module or binaries.GO_SUITES[project].module],
-        cwd=binaries.suite_module(project),
+        ["go", "mod", "download", "-json", module or gosuites.GO_SUITES[project].module],
+        cwd=binaries.MODULES / gosuites.suite_module(project),
         env={**os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
         stdout=subprocess.PIPE,
         check=True,
@@ -109,7 +109,7 @@ def prepared(project: str, directory: Path) -> Path:
     """Return a directory with a project's sources, and what its Makefile adds for the tests.
 
     Args:
-        project: A key of `binaries.GO_SUITES`.
+        project: A key of `gosuites.GO_SUITES`.
         directory: For a copy, if something is added.
     """
     found = source(project)
@@ -138,12 +138,12 @@ def run(project: str, package: str, assets: Path, directory: Path) -> list[Spec]
     """Run the suite of a package; return its specs, without those that it skips.
 
     Args:
-        project: A key of `binaries.GO_SUITES`.
+        project: A key of `gosuites.GO_SUITES`.
         package: One of its packages.
         assets: The directory for ``KUBEBUILDER_ASSETS``.
         directory: An empty one.
     """
-    program = binaries.build(binaries.suite_program(project, package), print)
+    program = binaries.build(gosuites.suite_program(project, package), print)
     report = directory / "report.json"
     place = prepared(project, directory) / package  # test data is found relative to it
     plain = "ginkgo" not in "".join(each.read_text() for each in place.glob("*_test.go"))

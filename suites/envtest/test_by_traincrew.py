@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.cluster import binaries
+from hack.cluster import gosuites
 from suites.envtest import results, running
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PACKAGES = [
     (project, package)
-    for project, suites in binaries.GO_SUITES.items()
+    for project, suites in gosuites.GO_SUITES.items()
     if suites.project
     for package in suites.packages
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.cluster import binaries
+from hack.cluster import gosuites
 from suites.envtest import results, running
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ PROJECT = "controller-runtime"
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("package", binaries.GO_SUITES[PROJECT].packages)
+@pytest.mark.parametrize("package", gosuites.GO_SUITES[PROJECT].packages)
 def test_no_spec_is_lost(package: str, assets: Path, tmp_path: Path) -> None:
     specs = running.run(PROJECT, package, assets, tmp_path)
 

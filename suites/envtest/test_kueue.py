@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.cluster import binaries
+from hack.cluster import gosuites
 from suites.envtest import results, running
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ PROJECT = "kueue"
 # The others take minutes each.
 PACKAGES = [
     each
-    for each in binaries.GO_SUITES[PROJECT].packages
+    for each in gosuites.GO_SUITES[PROJECT].packages
     if each.endswith(("/job", "/statefulset", "/conversion", "/podsready", "/webhook/core"))
 ]
 

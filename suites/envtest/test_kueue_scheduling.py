@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.cluster import binaries
+from hack.cluster import gosuites
 from suites.envtest import results, running, test_kueue
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PROJECT = "kueue"
 PACKAGES = [
-    each for each in binaries.GO_SUITES[PROJECT].packages if each not in test_kueue.PACKAGES
+    each for each in gosuites.GO_SUITES[PROJECT].packages if each not in test_kueue.PACKAGES
 ]
 
 
