@@ -59,9 +59,11 @@ class Reasons(Struct, frozen=True):
 
     Attributes:
         words: Its own reasons; ``{kind}`` in that of `Cause.REFUSED` is the kind of the child.
+        others: Further ones, which only the project's own operator gives.
     """
 
     words: dict[Cause, str] = field(default_factory=dict)
+    others: dict[str, Cause] = field(default_factory=dict)
 
     def word(self, cause: Cause, child: str = "") -> str:
         """Return the reason of a cause.
@@ -81,6 +83,8 @@ class Reasons(Struct, frozen=True):
         """
         # mpi-operator adds the reason of the launcher's pod behind a slash, even if it has none.
         reason = reason.partition("/")[0]
+        if reason in self.others:
+            return self.others[reason]
         found = [each for each in Cause if self._states(reason, each)]
         phrased = (each for each in found if _PHRASES.get(each, "\0") in message)
         # A cause that has a phrase is not meant by a message without it.

@@ -10,7 +10,7 @@ from cli import builders
 from cli.builders import condition
 from traincrew.cli.display.objects import Job, Workload, decode
 from traincrew.cli.jobview.jobstate import job_state
-from traincrew.cli.jobview.kinds import BATCH_JOB, RAY_JOB, TRAIN_JOB, shown
+from traincrew.cli.jobview.kinds import BATCH_JOB, RAY_JOB, shown
 from traincrew.cli.jobview.model import summary
 from traincrew.cli.jobview.objects import Queued, QueuePlace
 from traincrew.cli.jobview.pods import kind_of
@@ -18,7 +18,7 @@ from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.cli.page.jobrows import PodCounts, row_of
 from traincrew.cli.watching.kinds import named
 
-KINDS = {kind.definition.kind: kind for kind in (*shown(), TRAIN_JOB, BATCH_JOB)}
+KINDS = {kind.definition.kind: kind for kind in (*shown(), BATCH_JOB)}
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 CREATED = condition("Created", reason="JobCreated", message="Job digits is created.")
 REPLICAS = {"replicas": 2, "template": {}}
@@ -327,8 +327,6 @@ def test_other_kinds_by_their_names(word: str, kind: str) -> None:
 def test_roles_and_ranks_of_other_kinds() -> None:
     index = {"batch.kubernetes.io/job-completion-index": "2"}
     assert BATCH_JOB.place(index) == ("pod", 2)
-    node = {"jobset.sigs.k8s.io/replicatedjob-name": "node", **index}
-    assert TRAIN_JOB.place(node) == ("node", 2)
     assert RAY_JOB.place({}) == ("submitter", 0)
     assert kind_of(job("RayJob")) is RAY_JOB
     assert kind_of(job("Job")) is None

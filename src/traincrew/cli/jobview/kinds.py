@@ -13,12 +13,12 @@ from msgspec import Struct
 from traincrew.api.kind import Manager, Project
 from traincrew.api.reasons import Cause, Reasons
 from traincrew.plan.kinds import KINDS
-from traincrew.plan.shared.kind import PodPlace, labelled_place, replicas_in
+from traincrew.plan.shared.kind import PodPlace, labelled_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["BATCH_JOB", "RAY_JOB", "TRAIN_JOB", "JobKind", "OtherKind", "shown"]
+__all__ = ["BATCH_JOB", "RAY_JOB", "JobKind", "OtherKind", "shown"]
 
 
 class Names(Protocol):
@@ -99,7 +99,7 @@ class OtherKind(Struct, frozen=True, kw_only=True):
 
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
-_POD, _SUBMITTER, _NODE = "pod", "submitter", "node"
+_POD, _SUBMITTER = "pod", "submitter"
 
 
 def _of(role: str) -> Callable[[Mapping[str, str]], PodPlace]:
@@ -116,17 +116,6 @@ def _batch_roles(spec: dict[str, Any]) -> dict[str, int]:
     return {_POD: min(at_once, _number(spec.get("completions"), at_once))}
 
 
-def _train_roles(spec: dict[str, Any]) -> dict[str, int]:
-    trainer = spec.get("trainer")
-    count = trainer.get("numNodes") if isinstance(trainer, dict) else None
-    return {_NODE: replicas_in({"replicas": count})}
-
-
-def _train_place(labels: Mapping[str, str]) -> PodPlace:
-    role = labels.get("jobset.sigs.k8s.io/replicatedjob-name", _NODE)
-    return labelled_place(labels)._replace(role=role)
-
-
 BATCH_JOB = OtherKind(
     definition=OtherNames(group="batch", version="v1", kind="Job", plural="jobs"),
     label=_JOB_NAME,
@@ -134,26 +123,6 @@ BATCH_JOB = OtherKind(
     place=_of(_POD),
 )
 """A Job of Kubernetes. Its pods have an index if it has ``completionMode: Indexed``."""
-TRAIN_JOB = OtherKind(
-    definition=OtherNames(
-        group="trainer.kubeflow.org",
-        version="v1alpha1",
-        kind="TrainJob",
-        plural="trainjobs",
-        reasons=Reasons(
-            {
-                Cause.INVALID: "TrainingRuntimeNotSupported",
-                Cause.BACKOFF_LIMIT: "ReachedMaxRestarts",
-            }
-        ),
-        manager=Manager(here="trainer.kubeflow.org/trainjob-controller"),
-        project=Project(name="Trainer", deployments="app.kubernetes.io/name=trainer"),
-    ),
-    label="jobset.sigs.k8s.io/jobset-name",  # its JobSet has its name
-    roles=_train_roles,
-    place=_train_place,
-)
-"""A TrainJob of Kubeflow Trainer; it ends with the reason of its JobSet."""
 RAY_JOB = OtherKind(
     definition=OtherNames(
         group="ray.io",
@@ -175,17 +144,8 @@ RAY_JOB = OtherKind(
 )
 """A RayJob of KubeRay. Its pod is that of the Job that submits it, whose log has the output of the
 program; the pods of the RayCluster are not shown."""
-_PLANNED = frozenset((kind.definition.api_version, kind.definition.kind) for kind in KINDS)
 
 
 def shown() -> tuple[JobKind, ...]:
     """Return the kinds of training jobs, those of the plans first."""
-    others = (TRAIN_JOB, RAY_JOB)
-    return (
-        *KINDS,
-        *(
-            kind
-            for kind in others
-            if (kind.definition.api_version, kind.definition.kind) not in _PLANNED
-        ),
-    )
+    return (*KINDS, RAY_JOB)

@@ -37,7 +37,8 @@ REASONS = Reasons(
         Cause.PROGRAM: "FailedJobs",
         Cause.BACKOFF_LIMIT: "ReachedMaxRestarts",
         Cause.REFUSED: "TrainJobResourcesCreationFailed",
-    }
+    },
+    {"TrainingRuntimeNotSupported": Cause.INVALID},
 )
 """The reasons of the JobSet, and of Trainer."""
 _DOMAIN_PATH = (
