@@ -11,7 +11,7 @@ NODES = 3
 
 
 def train() -> None:
-    """Train on every node; the SDK sends the source of this function."""
+    """Train on each node; the SDK sends the source of this function."""
     import torch
     from torch import distributed
 
