@@ -11,7 +11,7 @@ from api.broken import ABSENT, Broken
 from plan.elasticjob.world import elastic
 from plan.jobset.world import example, pair
 from traincrew.engine.errors import ApiError
-from traincrew.engine.resources import DEPLOYMENTS, JOBS, SERVICES, Resource
+from traincrew.engine.resources import DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
 
 if TYPE_CHECKING:
     from harness import Cluster
@@ -97,7 +97,7 @@ async def remove(cluster: Cluster) -> None:
     await cluster.client.delete(JOB_SETS, "digits", "default")
 
     async def gone() -> bool:
-        for resource in (JOBS, SERVICES):
+        for resource in (JOBS, PODS, SERVICES):
             if (await cluster.client.list(resource, "default", label_selector=SELECTOR))["items"]:
                 return False
         return True

@@ -75,13 +75,14 @@ async def pods(cluster: Cluster, count: int) -> list[dict[str, Any]]:
 
 
 async def remove(cluster: Cluster) -> None:
-    """Delete the job, and wait until nothing is left of it."""
+    """Delete the job and wait until nothing of it is left."""
     await cluster.client.delete(TRAIN_JOBS, "digits", "default")
 
     async def gone() -> bool:
         return await cluster.find(JOB_SETS, "digits") is None
 
     await cluster.until(gone)
+    await pods(cluster, 0)
 
 
 async def test_a_job_runs_by_its_jobset_and_succeeds(served: Cluster) -> None:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shlex
 import stat
 import subprocess
 import sys
@@ -246,7 +247,8 @@ def test_damage_is_found(
     images: ContainerImages, script: str, damages: list[tuple[str, str, str]]
 ) -> None:
     if "setfattr" in script:
-        script = f'{sys.executable} -c \'import os; os.removexattr("gone", "user.overlay.opaque")\''
+        program = 'import os; os.removexattr("gone", "user.overlay.opaque")'
+        script = shlex.join([sys.executable, "-c", program])
     assert [(one.change, one.path, one.detail) for one in changed_by(images, script)] == damages
 
 
