@@ -57,9 +57,10 @@ def status_with_counts(
     total = int(stored.workers_ready.rpartition("/")[2] or 0)
     if spec is not None:
         total = spec.workers if wanted else 0
-    statuses = {WORKER: workers}
-    if current.job is not None or LAUNCHER in stored.replica_statuses:  # it may wait for workers
-        statuses = {LAUNCHER: _launcher(current, job, new), **statuses}
+    statuses = {LAUNCHER: _launcher(current, job, new), WORKER: workers}
+    waits = wanted and spec is not None and spec.launcher_creation_policy != "AtStartup"
+    if waits and current.job is None and LAUNCHER not in stored.replica_statuses:
+        del statuses[LAUNCHER]  # as in mpi-operator, until its Job is there
     return msgspec.structs.replace(
         stored,
         replica_statuses=statuses,
