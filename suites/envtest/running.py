@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hack.cluster import binaries, gosuites
+from hack.cluster.changes import copy_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,10 +117,7 @@ def prepared(project: str, directory: Path) -> Path:
     if project not in _ADDED and project not in _KUSTOMIZED:
         return found
     copied = directory / "source"
-    shutil.copytree(found, copied, copy_function=shutil.copyfile)
-    for path in (copied, *copied.rglob("*")):
-        if path.is_dir():
-            path.chmod(0o755)  # those of the module cache cannot be written
+    copy_sources(found, copied)
     for target, (module, files) in _ADDED.get(project, {}).items():
         (copied / target).mkdir(parents=True)
         origin = HERE / "definitions" if module is None else source(project, module)

@@ -8,12 +8,12 @@ go.
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from hack.cluster.changes import copy_sources
 from suites.operators import beside, trainjobs
 from suites.operators.modules import TRAINER, sources
 from suites.operators.test_jobsets import install as install_jobset
@@ -46,12 +46,8 @@ def install(user: User) -> None:
     """Install JobSet, and Trainer without the JobSet that its overlay downloads."""
     install_jobset(user)
     copied = user.home / "manifests"
-    shutil.copytree(
-        sources(TRAINER, "trainer") / "manifests", copied, copy_function=shutil.copyfile
-    )
+    copy_sources(sources(TRAINER, "trainer") / "manifests", copied)
     overlay = copied / "overlays/manager"
-    for directory in (copied, *copied.rglob("*/")):
-        directory.chmod(0o755)
     lines = (overlay / "kustomization.yaml").read_text().splitlines(keepends=True)
     kept = [line for line in lines if "third-party/jobset" not in line]
     (overlay / "kustomization.yaml").write_text("".join(kept))

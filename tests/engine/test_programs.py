@@ -2,24 +2,16 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cli.programs import until
 from traincrew.engine.programs import MAX_INPUT, Answer, OutputTooLongError, ask_program
 
 
 def shell(script: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", script)
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_alive(file: Path) -> bool:
@@ -68,9 +60,9 @@ async def test_what_exceeds_a_limit_is_killed(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error):
         await ask_program(shell(f"echo $$ > own; {script}"), seconds=0.5, max_output=1000)
-    wait_for(lambda: not is_alive(tmp_path / "own"))
+    until(lambda: not is_alive(tmp_path / "own"), 20)
     if script.endswith("sleep 60"):
-        wait_for(lambda: not is_alive(tmp_path / "other"))
+        until(lambda: not is_alive(tmp_path / "other"), 20)
     elif error is TimeoutError:
         os.kill(int((tmp_path / "other").read_text()), signal.SIGKILL)
 

@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["applied", "files"]
+__all__ = ["applied", "copy_sources", "files"]
 
 HERE = Path(__file__).parent
 _NAME = "changes.toml"
@@ -23,6 +23,14 @@ _PACKAGE = re.compile(r"^package \w+$", re.MULTILINE)
 def files(name: str) -> list[Path]:
     """Return the files on which changes depend; none for an empty name."""
     return [HERE / name / _NAME, *_added(name)] if name else []
+
+
+def copy_sources(source: Path, target: Path) -> None:
+    """Copy sources of a Go module so that they can be changed."""
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for each in (target, *target.rglob("*")):
+        if each.is_dir():
+            each.chmod(0o755)  # those of the module cache cannot be written
 
 
 def applied(name: str, module: Path, sources: tuple[str, Path], directory: Path) -> Path:
@@ -42,10 +50,7 @@ def applied(name: str, module: Path, sources: tuple[str, Path], directory: Path)
     """
     path, source = sources
     copied = directory / "source"
-    shutil.copytree(source, copied, copy_function=shutil.copyfile)
-    for each in (copied, *copied.rglob("*")):
-        if each.is_dir():
-            each.chmod(0o755)  # those of the module cache cannot be written
+    copy_sources(source, copied)
     change = _read(name)
     tests = copied / change["directory"]
     for file in _added(name):

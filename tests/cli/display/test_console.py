@@ -3,11 +3,10 @@
 import io
 import os
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
+from cli.programs import until
 from cli.screen import left_on
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.lines import Line
@@ -22,14 +21,6 @@ class Terminal(io.StringIO):
 
     def screen(self) -> list[str]:
         return left_on(self.getvalue(), 40)
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    """Wait for the thread that writes."""
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +63,7 @@ def test_lines_have_arrived_when_the_console_is_closed() -> None:
     console.show([Line("one")])
     closing = threading.Thread(target=console.close)
     closing.start()
-    wait_for(lambda: console._queue.qsize() >= 2)
+    until(lambda: console._queue.qsize() >= 2, 20)
     stream.may_write.set()
     closing.join(20)
     assert stream.arrived == "one\n"
@@ -89,7 +80,7 @@ def test_a_block_of_rows_stays_below_and_changes_its_height() -> None:
     console.show([Line("three")])
     shown = terminal.getvalue
     console.set_block([Row("digits", ("Running",)), Row(words=("75%",), done=0.75)])
-    wait_for(lambda: "75%" in shown())
+    until(lambda: "75%" in shown(), 20)
     bar = "█" * 6 + "░" * 3
     assert terminal.screen() == ["one", "two", "three", "digits  Running", f"{bar}  75%"]
     console.close()
@@ -100,7 +91,7 @@ def test_a_low_window_is_not_filled_by_the_block() -> None:
     terminal = Terminal()
     console = Console(terminal, live=True)
     console.set_block([Row(str(number)) for number in range(9)])
-    wait_for(lambda: "4" in terminal.getvalue())
+    until(lambda: "4" in terminal.getvalue(), 20)
     assert terminal.screen() == ["0", "1", "2", "3", "4"]
     console.close()
     assert terminal.screen() == [""]

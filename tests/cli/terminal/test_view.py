@@ -455,7 +455,7 @@ def test_batch_jobs_and_pods_can_be_waited_for() -> None:
     view.job(job(name="once", kind="Job", conditions=[condition("SuccessCriteriaMet")]), 1)
     shown = view.job(job(name="once", kind="Job", conditions=[condition("Complete")]), 1)
     shown += view.job(job("Failed", name="alone", kind="Pod", message="gone wrong"), 2)
-    assert texts(shown) == ["once: Succeeded"]  # a pod is told of as a pod
+    assert texts(shown) == ["once: Succeeded"]  # events of a pod are shown for the pod
     assert [record.phase for record in view.jobs] == ["Succeeded", "Failed"]
 
 

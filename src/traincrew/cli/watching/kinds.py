@@ -51,7 +51,7 @@ class Served(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """Whether a missing right to read its jobs is told: not of kinds that only others run."""
+        """Whether a missing right to read its jobs is reported: not if only others run them."""
         return not isinstance(self.kind, OtherKind)
 
     def selector_of(self, name: str) -> str:

@@ -22,7 +22,7 @@ _KEYS = {
     "imagePullSecrets": "name",
     "schedulingGates": "name",
 }
-"""The field by which the items of a list are told apart."""
+"""The field that identifies the items of a list."""
 
 
 def merged(original: Any, patch: Any, name: str = "") -> Any:
