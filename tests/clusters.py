@@ -1,4 +1,7 @@
-"""Clusters of tests: API server, controllers and operator in one event loop; no pod runs."""
+"""Clusters of tests: API server, controllers and operator in one event loop; no pod runs.
+
+A module whose operators serve more kinds than by default says which in ``OPERATOR_KINDS``.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """A cluster with our kinds and without an operator."""
-    async with Cluster() as started:
+    async with Cluster(getattr(request.module, "OPERATOR_KINDS", ())) as started:
         yield started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served() -> AsyncIterator[Cluster]:
+async def served(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """One cluster with an operator for all tests of a module."""
-    async with Cluster() as started:
+    async with Cluster(getattr(request.module, "OPERATOR_KINDS", ())) as started:
         await started.start_operator()
         yield started

@@ -61,6 +61,7 @@ REFUSED = [
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("JobSet",)
 
 
 async def jobs(cluster: Cluster, *, suspended: bool = False) -> list[dict[str, Any]]:

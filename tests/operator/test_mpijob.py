@@ -32,6 +32,7 @@ REFUSED = [
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("MPIJob",)
 
 
 async def pods(cluster: Cluster) -> list[dict[str, Any]]:

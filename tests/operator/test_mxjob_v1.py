@@ -40,6 +40,7 @@ REFUSED = [
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("MXJob",)
 
 
 @pytest.mark.parametrize("broken", REFUSED, ids=lambda broken: broken.title)

@@ -55,6 +55,7 @@ STATUS = {
 """The fields of a status that the definition of training-operator 1.9 declares."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("PyTorchJob",)
 
 
 async def pods(cluster: Cluster) -> dict[str, dict[str, Any]]:

@@ -49,6 +49,7 @@ REFUSED = [
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("PyTorchJob",)
 
 
 async def pods(cluster: Cluster) -> list[dict[str, Any]]:

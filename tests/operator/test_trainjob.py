@@ -58,6 +58,7 @@ RUNTIMES_REFUSED = [
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+OPERATOR_KINDS = ("JobSet", "TrainJob")
 
 
 async def pods(cluster: Cluster, count: int) -> list[dict[str, Any]]:

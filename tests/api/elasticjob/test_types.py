@@ -169,7 +169,7 @@ REFUSED = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster() -> AsyncIterator[Cluster]:
     """A cluster that knows the kind."""
-    async with Cluster() as started:
+    async with Cluster(controllers=False) as started:
         yield started
 
 

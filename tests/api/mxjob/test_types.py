@@ -219,7 +219,7 @@ def test_a_spec_that_mxnet_operator_has_stored() -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served() -> AsyncIterator[Cluster]:
     """A cluster with an operator."""
-    async with Cluster() as started:
+    async with Cluster(controllers=False) as started:
         await started.start_operator()
         yield started
 

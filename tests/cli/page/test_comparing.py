@@ -25,7 +25,7 @@ JOB = "job=ChainerJob.kubeflow.org/default/j"
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    async with Cluster() as running:
+    async with Cluster(controllers=False) as running:
         yield running
 
 

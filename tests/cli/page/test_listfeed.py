@@ -45,7 +45,7 @@ class Window:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    async with Cluster() as running:
+    async with Cluster(controllers=False) as running:
         yield running
 
 

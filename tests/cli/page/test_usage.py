@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     for name in ("INTERVAL_SECONDS", "STARTING_SECONDS", "REFUSED_SECONDS"):
         monkeypatch.setattr(usage, name, 0.05)
-    async with Cluster() as running:
+    async with Cluster(controllers=False) as running:
         yield running
 
 
