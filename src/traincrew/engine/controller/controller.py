@@ -92,6 +92,8 @@ class Controller:
         self._monotonic = clock.monotonic
         self._log = get_logger()
         self._last_errors: dict[Request, str] = {}
+        self._started = 0
+        self._free = 0
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -176,10 +178,20 @@ class Controller:
         for informer in self.informers:
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._work(), name=f"{self.name}-{number}")
+            self._started = self._free = 0
+            self._start_worker(group)
 
-    async def _work(self) -> None:
+    def _start_worker(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._work(group), name=f"{self.name}-{self._started}")
+        self._started += 1
+        self._free += 1
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """Reconcile one request after the other.
+
+        A worker that begins to work starts another one if no other is free. So one is always free,
+        up to the limit, and most controllers never have all of theirs.
+        """
         queue = self.queue
         slice_ends = 0.0
         while True:
@@ -191,11 +203,15 @@ class Controller:
                 # A reconcile that finds nothing to do never suspends; let other tasks run, too.
                 await asyncio.sleep(0)
                 slice_ends = self._monotonic() + _TIME_SLICE
+            self._free -= 1
+            if not self._free and self._started < self._workers:
+                self._start_worker(group)
             if self.allowed():
                 await self._reconcile_one(request)
             else:
                 # Leadership or the process ends; the manager cancels us soon.
                 queue.add(request, after=1.0)
+            self._free += 1
             queue.done(request)
 
     async def _reconcile_one(self, request: Request) -> None:
