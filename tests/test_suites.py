@@ -62,6 +62,28 @@ def test_the_three_tests_of_a_scenario_are_one_unit() -> None:
     assert parts.unit_of("suites/cli/test_up.py::test_a[b]") == "suites/cli/test_up.py"
 
 
+def test_the_real_cluster_is_one_group_and_every_other_directory_is_one() -> None:
+    assert parts.group_of("suites/real/test_page.py") == parts.group_of(SCENARIO) == "real"
+    assert parts.group_of("suites/kubectl/comparison/test_comparison.py") == "real"
+    assert parts.group_of("suites/kubectl/test_kubectl.py") == "suites/kubectl"
+
+
+def test_the_real_cluster_begins_first_and_then_what_takes_longest() -> None:
+    slow, other, last = "suites/a/test_slow.py", "suites/b/test_other.py", "suites/c/test_new.py"
+    plan = PLAN._replace(seconds={slow: 90, other: 50, "suites/real/test_page.py": 10})
+    groups = {
+        "suites/c": [last],
+        "suites/b": [other, other],  # a unit for each of its tests
+        "suites/a": [slow],
+        "real": ["suites/real/test_page.py"],
+    }
+    order = []
+    while groups:
+        order.append(parts.first(plan, groups))
+        del groups[order[-1]]
+    assert order == ["real", "suites/a", "suites/b", "suites/c"]
+
+
 def test_a_part_builds_what_its_suites_need_and_no_more() -> None:
     table = {"suites/a/": ("x", "y"), "suites/a/test_b.py": ("y", "z"), "suites/c/": ("w",)}
     assert parts.needed(table, ["suites/a/test_b.py"]) == ["x", "y", "z"]

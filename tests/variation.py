@@ -2,6 +2,9 @@
 
 It is derived from the code. A commit meets the same choices on every machine, so that what passed
 here passes there; each change of the code meets new ones. ``TRAINCREW_SEED=N`` chooses by hand.
+
+Of what takes long a run has one in `TURNS`, and all if ``TRAINCREW_EVERY_EXAMPLE`` is set, as
+`suites/examples` does.
 """
 
 import os
@@ -10,6 +13,8 @@ from pathlib import Path
 
 VARIABLE = "TRAINCREW_SEED"
 LIMIT = 10**9
+EVERY = "TRAINCREW_EVERY_EXAMPLE"
+TURNS = 3
 _FOLDERS = ("src", "tests", "suites")
 
 
@@ -26,3 +31,13 @@ def number_of(root: Path) -> int:
 # Kept for the processes that pytest-xdist starts, even if a file changes meanwhile.
 NUMBER = int(os.environ.get(VARIABLE) or number_of(Path(__file__).resolve().parent.parent))
 os.environ[VARIABLE] = str(NUMBER)
+
+
+def examples(number: int) -> int:
+    """Return how many random examples a run has, of those that are enough for one commit alone."""
+    return number if EVERY in os.environ else -(-number // TURNS)
+
+
+def has_turn(place: int) -> bool:
+    """Return whether a run has the case at this place of a list."""
+    return EVERY in os.environ or (place + NUMBER) % TURNS == 0

@@ -17,6 +17,7 @@ from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node.machine.specs import NodeSpec
 from traincrew.local.scheduler.controller import PRIORITY_CLASSES
 from traincrew.local.scheduler.groups import COSCHEDULING, LABEL, NATIVE
+from variation import NUMBER, examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,12 +170,12 @@ async def test_two_groups_that_fit_one_at_a_time_never_block_each_other(
     engine: Resource, rounds: int
 ) -> None:
     """Their pods come in any order, as those of jobs that start at once."""
-    random = Random(1)
+    random = Random(NUMBER)
     async with control_plane(nodes=(SMALL,), controllers=False, kubelet=False) as world:
         if engine is COSCHEDULING:
             await world.create(CUSTOM_RESOURCE_DEFINITIONS, coscheduling_definition())
             await world.until(lambda: is_served(world.client, COSCHEDULING))
-        for number in range(rounds):
+        for number in range(examples(rounds)):
             names = [f"{letter}{number}" for letter in "ab"]
             pods = []
             for name in names:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from plan.world import CrashedError, World, writes_children
 from traincrew.api.meta import Condition
 from traincrew.plan.shared import lifecycle
+from variation import examples
 
 EXCLUSIVE = ("Running", "Restarting", "Suspended", "Succeeded", "Failed")
 
@@ -27,10 +28,10 @@ indices = st.integers(0, 5)
 """Picks one of the pods that are there."""
 
 
-def long(examples: int) -> settings:
-    """Settings for this many histories."""
+def long(number: int) -> settings:
+    """Settings for this many histories; a run has some of them."""
     return settings(
-        max_examples=examples,
+        max_examples=examples(number),
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
