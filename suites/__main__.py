@@ -17,7 +17,8 @@ from hack import images
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ("-v", "--tb=short", "--timeout=600")
-LANES = 2
+PROCESSES = 3
+"""One has the real cluster, and then helps the others. Suites wait for half of their time."""
 
 _part = click.option(
     "--part",
@@ -49,7 +50,9 @@ def run(part: str | None, record: bool, arguments: tuple[str, ...]) -> None:
         click.echo(f"what always runs, and part {number} of the rest (0 to {parts.PARTS - 1})")
     if short := scratch.shortage(Path(tempfile.gettempdir())):
         click.echo(short)
-    code, first = _pytest([f"-n={LANES}", "--durations=20", *(arguments or ("suites",))], chosen)
+    code, first = _pytest(
+        [f"-n={PROCESSES}", "--durations=20", *(arguments or ("suites",))], chosen
+    )
     if first is None or code not in {0, 1}:
         raise click.ClickException(f"pytest ended with exit code {code}")
     if record:

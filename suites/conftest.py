@@ -38,16 +38,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if units[item] in chosen]
 
 
-class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Two lanes for pytest-xdist: suites mostly wait, but some share what is single."""
+class Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Groups of suites for pytest-xdist: suites mostly wait, but some share what is single."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._plan = parts.read()
 
     def _split_scope(self, nodeid: str) -> str:
-        return parts.lane_of(nodeid)
+        return parts.group_of(parts.unit_of(nodeid))
+
+    def _assign_work_unit(self, node: Any) -> None:
+        waiting = {group: map(parts.unit_of, tests) for group, tests in self.workqueue.items()}
+        self.workqueue.move_to_end(parts.first(self._plan, waiting), last=False)
+        super()._assign_work_unit(node)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
-    """Tests of a lane run one after the other."""
-    return Lanes(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """Tests of a group run one after the other."""
+    return Groups(config, log)
 
 
 class Recorder:

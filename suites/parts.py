@@ -68,8 +68,34 @@ def unit_of(test: str) -> str:
 
 
 def lane_of(unit: str) -> Lane:
-    """Return the lane of a unit: units of one lane never run at the same time."""
+    """Return the lane of a unit: units of the real lane never run at the same time."""
     return "real" if unit.startswith(SHARING) else "embedded"
+
+
+def group_of(unit: str) -> str:
+    """Return the group of a unit: units of a group run one after the other, in one process.
+
+    The real lane is a group. In the other lane a directory is one: its units share what is made
+    once for a process, such as clusters and environments.
+    """
+    return "real" if lane_of(unit) == "real" else unit.rpartition("/")[0]
+
+
+def first(plan: Plan, groups: Mapping[str, Iterable[str]]) -> str:
+    """Return which of the groups that wait has to begin next.
+
+    What takes longest begins first, so that no process is left alone with it at the end; and the
+    real lane before all others, which could take its turn only then.
+
+    Args:
+        plan: Says how long units take.
+        groups: The units of each group that waits; at least one.
+    """
+
+    def seconds(group: str) -> tuple[bool, int]:
+        return group == "real", sum(plan.seconds.get(unit, 0) for unit in set(groups[group]))
+
+    return max(groups, key=seconds)
 
 
 def part_of(plan: Plan) -> dict[str, int]:
