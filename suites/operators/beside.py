@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 OURS = ("KUBEFLOW_TRAINER_",)
 """Prefixes of variables for reports of progress, which all kinds here have."""
+TOKEN = "kubeflow-trainer-token"
+"""The volume for them."""
 
 
 class Case(NamedTuple):
