@@ -120,7 +120,7 @@ def assert_same(
     expected = {part for name, part in known if name == case}
     possible = {part for name, part in sometimes if name == case}
     new = {part: pair for part, pair in found.items() if part not in expected | possible}
-    assert not new, "ours, and theirs"
+    assert not new, f"ours, and theirs: {new}"
     none = expected - found.keys()
     assert not none, "these differences are none any more: remove them from KNOWN"
 
