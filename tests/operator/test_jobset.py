@@ -156,6 +156,28 @@ async def test_a_claim_that_the_api_refuses_fails_the_jobset(served: Cluster) ->
     await served.client.delete(CLAIMS, "model-digits", "default")
 
 
+async def test_it_waits_for_a_kept_claim_that_is_being_deleted(served: Cluster) -> None:
+    spec = CLAIMING["spec"]["volumeClaimPolicies"][1]["templates"][0]["spec"]
+    metadata = {"name": "model-digits", "finalizers": ["example.com/hold"]}
+    kept = {"apiVersion": "v1", "kind": CLAIMS.kind, "metadata": metadata, "spec": spec}
+    before = await served.client.create(CLAIMS, kept, "default")
+    await served.client.delete(CLAIMS, "model-digits", "default")
+    await served.create(CLAIMING)
+
+    async def told() -> bool:
+        found = await served.client.get(JOB_SETS, "digits", "default")
+        said = found.get("status", {}).get("message", "")
+        return "model-digits of an earlier JobSet of this name is still being deleted" in said
+
+    await served.until(told)
+    released = {"metadata": {"finalizers": None}}
+    await served.client.patch(CLAIMS, "model-digits", "default", patch=released)
+    await jobs(served)
+    assert (await uids(served))["model-digits"] != before["metadata"]["uid"]
+    await remove(served)
+    await served.client.delete(CLAIMS, "model-digits", "default")
+
+
 async def test_a_claim_of_somebody_else_is_not_deleted_with_the_jobset(served: Cluster) -> None:
     spec = CLAIMING["spec"]["volumeClaimPolicies"][0]["templates"][0]["spec"]
     theirs = {"apiVersion": "v1", "kind": CLAIMS.kind, "metadata": {"name": "scratch-digits"}}
