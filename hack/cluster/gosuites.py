@@ -68,6 +68,9 @@ GO_SUITES = {
         "github.com/kubeflow/trainer/v2",
         ("test/integration/controller", "test/integration/webhooks"),
     ),
+    "trainer-by-traincrew": GoSuites(
+        "github.com/kubeflow/trainer/v2", ("test/integration/controller",), "trainer"
+    ),
     "training-operator": GoSuites(
         "github.com/kubeflow/training-operator",
         (

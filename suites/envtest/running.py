@@ -55,7 +55,7 @@ _ADDED: dict[str, dict[str, tuple[str | None, str]]] = {
     },
 }
 """By project and directory: definitions of others, as the Makefiles of the projects copy them."""
-_ADDED["mpi-operator-by-traincrew"] = _ADDED["mpi-operator"]
+_ADDED |= {f"{name}-by-traincrew": _ADDED[name] for name in ("mpi-operator", "trainer")}
 _KUSTOMIZED = {
     "kueue": ("config/components/crd", "config/components/crd/_output/crds-with-webhooks.yaml")
 }

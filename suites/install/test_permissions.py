@@ -606,7 +606,7 @@ LIVES = {
         stays=True,
     ),
     "JobSet": ProjectLife(
-        manifest=jobsets.pair(),
+        manifest=jobsets.example("claims"),
         pods=3,
         label="jobset.sigs.k8s.io/jobset-name=digits",
         children={JOBS: "-driver-0", SERVICES: ""},

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 OURS = ("KUBEFLOW_TRAINER_",)
 """Prefixes of variables for reports of progress, which all kinds here have."""
+TOKEN = "kubeflow-trainer-token"
+"""The volume for them."""
 
 
 class Case(NamedTuple):
@@ -118,7 +120,7 @@ def assert_same(
     expected = {part for name, part in known if name == case}
     possible = {part for name, part in sometimes if name == case}
     new = {part: pair for part, pair in found.items() if part not in expected | possible}
-    assert not new, "ours, and theirs"
+    assert not new, f"ours, and theirs: {new}"
     none = expected - found.keys()
     assert not none, "these differences are none any more: remove them from KNOWN"
 

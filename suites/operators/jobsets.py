@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from suites.operators.beside import OURS, Case, Document
+from suites.operators.beside import OURS, TOKEN, Case, Document
 
 if TYPE_CHECKING:
     from suites.shell import User
@@ -49,6 +49,29 @@ def jobset(*jobs: Document, **spec: Any) -> Document:
     return {"replicatedJobs": copy.deepcopy(list(jobs)), **spec}
 
 
+def claims(*names: str, **policy: Any) -> list[Document]:
+    """A policy with templates of claims of these names; `policy` is how they are retained."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    templates = [{"metadata": {"name": name}, "spec": spec} for name in names]
+    return [{"templates": templates, **({"retentionPolicy": policy} if policy else {})}]
+
+
+def mounting(found: Document, *names: str) -> Document:
+    """A replicated job whose container mounts volumes of these names."""
+    found = copy.deepcopy(found)
+    (container,) = found["template"]["spec"]["template"]["spec"]["containers"]
+    container["volumeMounts"] = [{"name": each, "mountPath": f"/{each}"} for each in names]
+    return found
+
+
+def with_volume(found: Document, name: str) -> Document:
+    """A replicated job whose pods have a volume of this name themselves."""
+    found = copy.deepcopy(found)
+    volumes = [{"name": name, "emptyDir": {}}]
+    found["template"]["spec"]["template"]["spec"]["volumes"] = volumes
+    return found
+
+
 def rules(*found: Document, restarts: int = 1) -> Document:
     """A failure policy."""
     return {"maxRestarts": restarts, "rules": list(found)}
@@ -63,7 +86,7 @@ def manifest(name: str, spec: Document, **annotations: str) -> Document:
             "spec": spec}  # fmt: skip
 
 
-_DRIVER = replicated("driver", "sleep 2")
+DRIVER = replicated("driver", "sleep 2")
 _LONG = replicated(script=LONG)
 _TEMPLATE = replicated()
 _TEMPLATE["template"]["metadata"] = {
@@ -81,8 +104,20 @@ _EXCLUSIVE["template"]["metadata"] = {
         f"alpha.{PREFIX}node-selector": "true",
     }
 }
-_AFTER: Document = {"name": "driver", "status": "Ready"}
-_ELSEWHERE = "kueue.x-k8s.io/multikueue"
+_WRITER = mounting(replicated("writer", "echo one > /shared/file"), "shared", "kept")
+_READER = mounting(
+    replicated(
+        "reader", "test -s /shared/file", dependsOn=[{"name": "writer", "status": "Complete"}]
+    ),
+    "shared",
+)
+_POLICIES = [*claims("shared"), *claims("kept", whenDeleted="Retain")]
+_POLICIES[0]["templates"][0]["metadata"] |= {
+    "labels": {"example.com/team": "vision"},
+    "annotations": {"example.com/note": "kept"},
+}
+AFTER: Document = {"name": "driver", "status": "Ready"}
+ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 
 def _case(spec: Document, ends: str = "Completed") -> Case:
@@ -92,11 +127,11 @@ def _case(spec: Document, ends: str = "Completed") -> Case:
 CASES: dict[str, Case] = {
     "defaults": _case(jobset(replicated())),
     "pair": _case(
-        jobset(_DRIVER, replicated(pods=2, replicas=2, groupName="others")),
+        jobset(DRIVER, replicated(pods=2, replicas=2, groupName="others")),
     ),
     "coordinated": _case(
         jobset(
-            _DRIVER,
+            DRIVER,
             replicated(pods=2),
             coordinator={"replicatedJob": "workers", "jobIndex": 0, "podIndex": 1},
         )
@@ -111,7 +146,7 @@ CASES: dict[str, Case] = {
     "not-indexed": _case(jobset(with_job(replicated(pods=2), completionMode="NonIndexed"))),
     "any": _case(
         jobset(
-            _DRIVER,
+            DRIVER,
             _LONG,
             successPolicy={"operator": "Any", "targetReplicatedJobs": ["driver"]},
         )
@@ -184,91 +219,24 @@ CASES: dict[str, Case] = {
         )
     ),
     "after-ready": _case(
-        jobset(replicated("driver", "sleep 4"), replicated(dependsOn=[_AFTER])),
+        jobset(replicated("driver", "sleep 4"), replicated(dependsOn=[AFTER])),
     ),
     "after-complete": _case(
-        jobset(_DRIVER, replicated(dependsOn=[{**_AFTER, "status": "Complete"}])),
+        jobset(DRIVER, replicated(dependsOn=[{**AFTER, "status": "Complete"}])),
     ),
-    "suspended": _case(jobset(_DRIVER, replicated(), suspend=True), "Suspended"),
+    "suspended": _case(jobset(DRIVER, replicated(), suspend=True), "Suspended"),
     "template": _case(jobset(_TEMPLATE)),
     "exclusive": _case(jobset(_EXCLUSIVE, suspend=True), "Suspended"),
-    "managed": _case(jobset(replicated(), managedBy=f"{PREFIX}jobset-controller")),
-    "elsewhere": _case(jobset(replicated(), managedBy=_ELSEWHERE), ""),
-}
-_COORDINATOR = {"replicatedJob": "workers"}
-_RULE: Document = {"action": "FailJobSet", "name": "same"}
-BROKEN: dict[str, tuple[Document, str]] = {
-    "1-name": (jobset(replicated()), "name"),
-    "long" * 16: (jobset(replicated()), "JobSet name is too long"),
-    "target": (
-        jobset(replicated(), successPolicy={"operator": "All", "targetReplicatedJobs": ["no"]}),
-        "eplicatedJobs",
-    ),
-    "rule-target": (
-        jobset(replicated(), failurePolicy=rules({**_RULE, "targetReplicatedJobs": ["no"]})),
-        "eplicatedJobs",
-    ),
-    "first": (
-        jobset(replicated(dependsOn=[_AFTER]), _DRIVER),
-        "DependsOn can't be set for the first ReplicatedJob",
-    ),
-    "orders": (
+    "claims": _case(jobset(_WRITER, _READER, volumeClaimPolicies=_POLICIES)),
+    "claims-wait": _case(
         jobset(
-            _DRIVER,
-            replicated(dependsOn=[_AFTER]),
-            startupPolicy={"startupPolicyOrder": "InOrder"},
+            mounting(replicated(), "shared"), volumeClaimPolicies=claims("shared"), suspend=True
         ),
-        "StartupPolicy and DependsOn APIs are mutually exclusive",
+        "Suspended",
     ),
-    "reason": (
-        jobset(replicated(), failurePolicy=rules({**_RULE, "onJobFailureReasons": ["No"]})),
-        "recognized job failure reason",
-    ),
-    "twice": (jobset(replicated(), failurePolicy=rules(_RULE, _RULE)), "rule names are not unique"),
-    "rule-name": (jobset(replicated(), failurePolicy=rules({**_RULE, "name": "1"})), "name"),
-    "in-place": (
-        jobset(replicated(), failurePolicy={"restartStrategy": "InPlaceRestart"}),
-        "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate",
-    ),
-    "nobody": (
-        jobset(replicated(), coordinator={"replicatedJob": "no"}),
-        "coordinator replicatedJob",
-    ),
-    "job-index": (
-        jobset(replicated(pods=2), coordinator={**_COORDINATOR, "jobIndex": 1}),
-        "coordinator job index",
-    ),
-    "pod-index": (
-        jobset(replicated(pods=2), coordinator={**_COORDINATOR, "podIndex": 2}),
-        "coordinator pod index",
-    ),
-    "completions": (jobset(replicated(), coordinator=_COORDINATOR), "indexed completion mode"),
-    "manager": (jobset(replicated(), managedBy="me"), "managedBy"),
-    "subdomain": (jobset(replicated(), network={"subdomain": "In_side"}), "subdomain"),
-    "group": (jobset(replicated(groupName="Upper")), "groupName"),
-    "operator": (jobset(replicated(), successPolicy={"operator": "Some"}), "operator"),
-    "product": (
-        jobset(with_job(replicated(replicas=2), parallelism=2**31 - 1)),
-        "the product of replicas and parallelism",
-    ),
+    "managed": _case(jobset(replicated(), managedBy=f"{PREFIX}jobset-controller")),
+    "elsewhere": _case(jobset(replicated(), managedBy=ELSEWHERE), ""),
 }
-"""Specs that both refuse, and a word that both say."""
-_JOBS = "/spec/replicatedJobs/0"
-CHANGES: dict[str, tuple[str, Document]] = {
-    "replicas": ("defaults", {"path": f"{_JOBS}/replicas", "value": 2}),
-    "image": (
-        "suspended",
-        {"path": f"{_JOBS}/template/spec/template/spec/containers/0/image", "value": "busybox:2"},
-    ),
-    "limit": ("suspended", {"path": f"{_JOBS}/template/spec/backoffLimit", "value": 2}),
-    "selector": (
-        "defaults",
-        {"path": f"{_JOBS}/template/spec/template/spec/nodeSelector", "value": {"a": "b"}},
-    ),
-    "policy": ("restarted", {"path": "/spec/failurePolicy/maxRestarts", "value": 5}),
-    "manager": ("managed", {"path": "/spec/managedBy", "value": _ELSEWHERE}),
-}
-"""Changes that both refuse, of a case."""
 
 
 def observed(user: User, name: str) -> Document:
@@ -287,6 +255,7 @@ def observed(user: User, name: str) -> Document:
             for each in user.get("service")["items"]
             if (each["spec"].get("selector") or {}).get(LABEL) == name
         },
+        "claims": {_name(each): _claim(each) for each in user.get("pvc", *selected)["items"]},
         "conditions": conditions,
         "restarts": [
             status.get(field) for field in ("restarts", "restartsCountTowardsMax", "terminalState")
@@ -318,7 +287,7 @@ def _texts(found: dict[str, str] | None) -> dict[str, str]:
 def _owners(found: Document) -> list[Document]:
     return [
         {key: value for key, value in each.items() if key != "uid"}
-        for each in found["metadata"]["ownerReferences"]
+        for each in found["metadata"].get("ownerReferences", [])
     ]
 
 
@@ -337,6 +306,7 @@ def _job(found: Document) -> Document:
         **{name: spec.get(name) for name in fields},
         "pods": _marks(spec["template"]["metadata"]),
         **{name: pod.get(name) for name in places},
+        "volumes": [each for each in pod.get("volumes", []) if each["name"] != TOKEN],
         "containers": [
             {
                 **{name: each.get(name) for name in ("name", "image", "command", "resources")},
@@ -345,6 +315,12 @@ def _job(found: Document) -> Document:
             for each in pod["containers"]
         ],
     }
+
+
+def _claim(found: Document) -> Document:
+    # The name of the volume has the UID of the claim in it.
+    spec = {name: value for name, value in found["spec"].items() if name != "volumeName"}
+    return {**_marks(found["metadata"]), "owners": _owners(found), "spec": spec}
 
 
 def _service(found: Document) -> Document:

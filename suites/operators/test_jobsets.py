@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from suites.operators import beside, jobsets
-from suites.operators.jobsets import BROKEN, CASES, CHANGES, manifest
+from suites.operators.jobsets import (
+    CASES,
+    claims,
+    jobset,
+    manifest,
+    mounting,
+    replicated,
+    with_volume,
+)
+from suites.operators.jobsets_refused import BROKEN, CHANGES
 from suites.operators.modules import JOBSET, sources
 from suites.operators.test_operators import installed
 
@@ -92,6 +101,74 @@ def test_both_refuse_the_same_change(both: tuple[User, User], change: str) -> No
     for user in both:
         said = user.kubectl("patch", "jobset", case, "--type=json", "-p", patch, code=1)
         assert "is invalid" in said
+
+
+# Rules cannot say what pods mount: ours accepts the JobSet, and fails it.
+UNMOUNTED = {
+    "unmounted": jobset(replicated(), volumeClaimPolicies=claims("a")),
+    "own-volume": jobset(
+        with_volume(mounting(replicated(), "a"), "a"), volumeClaimPolicies=claims("a")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNMOUNTED)
+def test_theirs_refuses_and_ours_fails_a_claim_without_a_mount(
+    both: tuple[User, User], case: str
+) -> None:
+    theirs, ours = both
+    document = manifest(case, UNMOUNTED[case])
+    theirs.kubectl("create", "-f", "-", given=json.dumps(document), code=1)
+    ours.create(document)
+
+    ours.kubectl("wait", f"jobset/{case}", "--for=condition=Failed", "--timeout=30s")
+    (failed,) = [
+        each
+        for each in ours.get("jobset", case)["status"]["conditions"]
+        if each["type"] == "Failed"
+    ]
+    assert "volumeClaimPolicies" in failed["message"]
+    assert not ours.get("pvc", "-l", f"{jobsets.LABEL}={case}")["items"]
+
+
+def claims_of(user: User, case: str) -> set[str]:
+    """The names of the claims with the label of a JobSet."""
+    found = user.get("pvc", "-l", f"{jobsets.LABEL}={case}")["items"]
+    return {each["metadata"]["name"] for each in found}
+
+
+def test_claims_go_with_the_jobset_or_stay(both: tuple[User, User]) -> None:
+    spec = jobset(
+        mounting(replicated(), "gone", "stays"),
+        volumeClaimPolicies=[*claims("gone"), *claims("stays", whenDeleted="Retain")],
+    )
+    for user in both:
+        user.create(manifest("temporary", spec))
+        user.kubectl("wait", "jobset/temporary", "--for=condition=Completed", "--timeout=120s")
+        assert claims_of(user, "temporary") == {"gone-temporary", "stays-temporary"}
+        user.kubectl("delete", "jobset/temporary")
+
+        def gone(user: User = user) -> bool:
+            return "gone-temporary" not in claims_of(user, "temporary")
+
+        user.until("the claim without a policy is gone", gone, 60)
+        assert claims_of(user, "temporary") == {"stays-temporary"}
+
+
+def test_a_claim_that_stayed_is_used_again(both: tuple[User, User]) -> None:
+    """Theirs refuses a template that is not the claim as stored; ours compares what it says."""
+    _, ours = both
+    policies = claims("model", whenDeleted="Retain")
+    writes = mounting(replicated(script="echo 7 > /model/weights"), "model")
+    reads = mounting(replicated(script="grep -q 7 /model/weights"), "model")
+    for each in (writes, reads):
+        ours.create(manifest("again", jobset(each, volumeClaimPolicies=policies)))
+        ours.kubectl("wait", "jobset/again", "--for=condition=Completed", "--timeout=120s")
+        ours.kubectl("delete", "jobset/again")
+
+    policies[0]["templates"][0]["spec"]["accessModes"] = ["ReadOnlyMany"]
+    ours.create(manifest("again", jobset(reads, volumeClaimPolicies=policies)))
+    ours.kubectl("wait", "jobset/again", "--for=condition=Failed", "--timeout=30s")
 
 
 def test_both_resume_with_what_was_changed_meanwhile(both: tuple[User, User]) -> None:

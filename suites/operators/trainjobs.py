@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from suites.operators.beside import OURS, Case, Document
+from suites.operators.beside import OURS, TOKEN, Case, Document
 
 if TYPE_CHECKING:
     from suites.shell import User
@@ -14,7 +14,6 @@ GROUP = "trainer.kubeflow.org"
 LABEL = "jobset.sigs.k8s.io/jobset-name"
 ANCESTOR = f"{GROUP}/trainjob-ancestor-step"
 CLUSTER = "ClusterTrainingRuntime"
-TOKEN = "kubeflow-trainer-token"
 TERMINAL = ("Complete", "Failed", "Suspended")
 LONG = "sleep 600"
 
@@ -69,8 +68,6 @@ _LAUNCHER = replicated("launcher", "trainer", container())
 _SERVER = replicated("node", "", container(script=LONG))
 _TARGET = {"operator": "All", "targetReplicatedJobs": ["launcher"]}
 _GPUS = container(resources={"limits": {"nvidia.com/gpu": "2"}})
-_TUNE = container()
-_TUNE["command"] = ["tune", "run", "output_dir=/workspace", "lr=1", "tokenizer.path=/model/t"]
 _STEPS = (
     replicated("dataset-initializer", "dataset-initializer"),
     replicated("model-initializer", "model-initializer"),
@@ -100,9 +97,6 @@ RUNTIMES: dict[str, Document] = {
     ),
     "local": runtime("local", kind="TrainingRuntime"),
     "fails": runtime("fails", _FAILS),
-    "torchtune-llama3.2-1b": runtime(
-        "torchtune-llama3.2-1b", replicated("node", "trainer", _TUNE), policy={"torch": {}}
-    ),
     "deprecated": runtime("deprecated", labels={f"{GROUP}/support": "deprecated"}),
 }
 
@@ -219,6 +213,18 @@ CASES: dict[str, Case] = {
         ),
         "Suspended",
     ),
+    **{
+        f"tune-{model.replace('.', '-')}": Case(
+            spec(
+                f"torchtune-{model}",
+                {"command": ["tune", "run"], "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}},
+                initializer={"dataset": {"storageUri": "hf://some/data"}},
+                suspend=True,
+            ),
+            "Suspended",
+        )
+        for model in ("llama3.2-3b", "qwen2.5-1.5b")
+    },
     "deprecated": Case(spec("deprecated"), "Complete"),
     "elsewhere": Case(spec("plain", managedBy=_ELSEWHERE), ""),
     "runs": Case(spec("plain", {"command": ["sh", "-c", LONG]}), ""),
@@ -330,6 +336,11 @@ def _jobset(found: Document) -> Document:
         "suspend": content["suspend"],
         "subdomain": (content.get("network") or {}).get("subdomain"),
         "targets": (content.get("successPolicy") or {}).get("targetReplicatedJobs"),
+        "claims": [
+            (each["metadata"]["name"], each["spec"])
+            for policy in content.get("volumeClaimPolicies", [])
+            for each in policy["templates"]
+        ],
         "jobs": [_job(each) for each in content["replicatedJobs"]],
     }
 
@@ -355,7 +366,11 @@ def _container(found: Document) -> Document:
     fields = ("name", "image", "command", "args", "envFrom", "securityContext")
     return {
         **{name: found.get(name) for name in fields},
-        "resources": found.get("resources") or {},
+        # Theirs writes quantities as strings.
+        "resources": {
+            kind: {name: str(amount) for name, amount in amounts.items()}
+            for kind, amounts in (found.get("resources") or {}).items()
+        },
         "ports": [each["containerPort"] for each in found.get("ports", [])],
         "env": [each for each in found.get("env", []) if not each["name"].startswith(OURS)],
         "mounts": [each for each in found.get("volumeMounts", []) if each["name"] != TOKEN],

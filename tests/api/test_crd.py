@@ -76,8 +76,8 @@ def test_it_is_structural(kind: Kind) -> None:
                 assert required or "default" in items["properties"][key], f"{path} {key}"
 
 
-UPSTREAM = re.compile(r"\.template\.|\.env\[\]|\.resourcesPerNode\.")
-"""Paths of fields of pods."""
+UPSTREAM = re.compile(r"\.template\.|\.templates\[\]\.|\.env\[\]|\.resourcesPerNode\.")
+"""Paths of fields of pods, Jobs and claims."""
 
 
 @every_kind

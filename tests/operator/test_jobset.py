@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 SELECTOR = "jobset.sigs.k8s.io/jobset-name=digits"
-PAIR, EVERYTHING = pair(), example("everything")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PAIR, EVERYTHING, CLAIMING = pair(), example("everything"), example("claims")
+_TEMPLATES = "spec/volumeClaimPolicies/0/templates"
 _JOBS = "spec/replicatedJobs"
 _AFTER = [{"name": "driver", "status": "Ready"}]
 _RULE: dict[str, Any] = {"action": "FailJobSet", "name": "same"}
@@ -58,6 +60,12 @@ REFUSED = [
     Broken(EVERYTHING, "spec/coordinator/podIndex", 4, ("coordinator pod index",)),
     Broken(EVERYTHING, "spec/network/subdomain", "s" * 50, ("coordinator label",)),
     Broken(PAIR, "spec/managedBy", "me", ("spec.managedBy",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/metadata/name", "model", ("names must be unique",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/metadata/name", "Model", ("metadata.name",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/metadata/name", "m" * 57, ("name is too long",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/metadata/namespace", "one", ("namespace cannot be set",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/spec", ABSENT, ("templates[0].spec",)),
+    Broken(CLAIMING, f"{_TEMPLATES}/0/spec/accessMode", "x", ("accessMode",)),
 ]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -104,6 +112,88 @@ async def remove(cluster: Cluster) -> None:
         return True
 
     await cluster.until(gone)
+
+
+async def uids(cluster: Cluster) -> dict[str, str]:
+    """The UIDs of the claims, by name."""
+    found = await cluster.client.list(CLAIMS, "default", label_selector=SELECTOR)
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"]}
+
+
+async def test_a_claim_outlives_its_jobset_and_the_next_one_uses_it(served: Cluster) -> None:
+    await served.create(CLAIMING)
+    await jobs(served)
+    before = await uids(served)
+    assert before.keys() == {"scratch-digits", "model-digits"}
+    await remove(served)
+
+    async def gone() -> bool:
+        return (await uids(served)).keys() == {"model-digits"}
+
+    await served.until(gone)
+    await served.create(CLAIMING)
+    driver, *_ = await jobs(served)
+
+    after = await uids(served)
+    assert after["model-digits"] == before["model-digits"]
+    assert after["scratch-digits"] != before["scratch-digits"]
+    volumes = driver["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "model", "persistentVolumeClaim": {"claimName": "model-digits"}} in volumes
+    await remove(served)
+    await served.until(gone)
+    await served.client.delete(CLAIMS, "model-digits", "default")
+
+
+async def test_a_claim_that_the_api_refuses_fails_the_jobset(served: Cluster) -> None:
+    job = copy.deepcopy(CLAIMING)
+    job["spec"]["volumeClaimPolicies"][0]["templates"][0]["spec"]["accessModes"] = []
+    await served.create(job)
+
+    failed = await served.until_phase("digits", "Failed")
+
+    assert failed["status"]["reason"] == "PersistentVolumeClaimCreationFailed"
+    assert "spec.accessModes: Required value" in failed["status"]["message"]
+    await remove(served)
+    await served.client.delete(CLAIMS, "model-digits", "default")
+
+
+async def test_it_waits_for_a_kept_claim_that_is_being_deleted(served: Cluster) -> None:
+    spec = CLAIMING["spec"]["volumeClaimPolicies"][1]["templates"][0]["spec"]
+    metadata = {"name": "model-digits", "finalizers": ["example.com/hold"]}
+    kept = {"apiVersion": "v1", "kind": CLAIMS.kind, "metadata": metadata, "spec": spec}
+    before = await served.client.create(CLAIMS, kept, "default")
+    await served.client.delete(CLAIMS, "model-digits", "default")
+    await served.create(CLAIMING)
+
+    async def told() -> bool:
+        found = await served.client.get(JOB_SETS, "digits", "default")
+        said = found.get("status", {}).get("message", "")
+        return "model-digits of an earlier JobSet of this name is still being deleted" in said
+
+    await served.until(told)
+    released = {"metadata": {"finalizers": None}}
+    await served.client.patch(CLAIMS, "model-digits", "default", patch=released)
+    await jobs(served)
+    assert (await uids(served))["model-digits"] != before["metadata"]["uid"]
+    await remove(served)
+    await served.client.delete(CLAIMS, "model-digits", "default")
+
+
+async def test_a_claim_of_somebody_else_is_not_deleted_with_the_jobset(served: Cluster) -> None:
+    spec = CLAIMING["spec"]["volumeClaimPolicies"][0]["templates"][0]["spec"]
+    theirs = {"apiVersion": "v1", "kind": CLAIMS.kind, "metadata": {"name": "scratch-digits"}}
+    await served.client.create(CLAIMS, {**theirs, "spec": spec}, "default")
+    await served.create(CLAIMING)
+
+    async def told() -> bool:
+        found = await served.client.get(JOB_SETS, "digits", "default")
+        said = found.get("status", {}).get("message", "")
+        return '"scratch-digits" already exists and is not managed by JobSet' in said
+
+    await served.until(told)
+    await remove(served)
+    for name in ("scratch-digits", "model-digits"):
+        await served.client.delete(CLAIMS, name, "default")
 
 
 async def test_a_jobset_fails_once_and_succeeds(served: Cluster) -> None:

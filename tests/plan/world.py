@@ -200,7 +200,10 @@ class World(Cluster):
     def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Decision:
         decision = self._plan(self.observed(refusals), self.now)
         if isinstance(decision, ObjectQuery):
-            self._objects = {key: self.objects.get(key) for key in decision.keys}
+            self._objects = {
+                key: self.objects.get(key) or self.children.get(ChildKey(*key))
+                for key in decision.keys
+            }
             try:
                 return self._confirmed(refusals)
             finally:

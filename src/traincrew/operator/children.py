@@ -275,6 +275,10 @@ class ChildWriter:
             )
         except NotFoundError:
             return None
+        if not metadata.get("ownerReferences"):  # it outlives the job, and others use it again
+            if "deletionTimestamp" in existing["metadata"]:
+                return Refusal(f"{message}; it is being deleted", leftover=True)
+            return existing
         (ours,) = metadata["ownerReferences"]
         controller = ""
         for owner in existing["metadata"].get("ownerReferences", []):

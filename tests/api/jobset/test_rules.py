@@ -11,7 +11,8 @@ from traincrew.api.kinds.jobset import types as api
 from traincrew.api.kinds.jobset.rules import problems
 from traincrew.api.meta import ObjectMeta
 
-PAIR, EVERYTHING = pair(), example("everything")
+PAIR, EVERYTHING, CLAIMS = pair(), example("everything"), example("claims")
+_TEMPLATE = "spec/volumeClaimPolicies/0/templates/0/metadata"
 _JOBS = "spec/replicatedJobs"
 _AFTER = [{"name": "driver", "status": "Ready"}]
 _RULE = {"action": "FailJobSet"}
@@ -54,6 +55,16 @@ WRONG = [
     Broken(EVERYTHING, "spec/coordinator/jobIndex", 2, ("coordinator.jobIndex", "lower")),
     Broken(EVERYTHING, "spec/coordinator/podIndex", 4, ("coordinator.podIndex", "lower")),
     Broken(EVERYTHING, "spec/coordinator/replicatedJob", "driver", ("spec.coordinator", "Indexed")),
+    Broken(CLAIMS, f"{_TEMPLATE}/name", "model", ("volumeClaimPolicies", "rename")),
+    Broken(CLAIMS, f"{_TEMPLATE}/name", "Scratch", ("no possible name of a claim",)),
+    Broken(CLAIMS, f"{_TEMPLATE}/name", "s" * 57, ("at most 63 lower case letters",)),
+    Broken(CLAIMS, f"{_TEMPLATE}/name", "other", ("no container has a volumeMount named other",)),
+    Broken(
+        CLAIMS,
+        f"{_JOBS}/0/template/spec/template/spec/volumes",
+        [{"name": "scratch", "emptyDir": {}}],
+        ("replicatedJobs[0].template.spec.template.spec.volumes", "rename one of the two"),
+    ),
 ]
 
 
@@ -67,7 +78,7 @@ def test_problems(broken: Broken) -> None:
         assert text in found
 
 
-@pytest.mark.parametrize("job", [PAIR, EVERYTHING], ids=["pair", "everything"])
+@pytest.mark.parametrize("job", [PAIR, EVERYTHING, CLAIMS], ids=["pair", "everything", "claims"])
 def test_no_problems(job: dict[str, dict[str, object]]) -> None:
     assert problems(ObjectMeta(name="digits"), api.decode(job["spec"])) == []
 

@@ -26,11 +26,16 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     attempt = children.Attempt(whole=1, single=2 if spec.restarts_single_jobs else None)
     return [
         children.service(owner, spec),
+        *(
+            children.claim(owner, each, deletes=policy.deletes)
+            for policy in spec.volume_claim_policies or ()
+            for each in policy.templates or ()
+        ),
         *(children.job(jobset, each, each.count - 1, attempt) for each in spec.replicated_jobs),
     ]
 
 
-@pytest.mark.parametrize("name", ["pair", "everything"])
+@pytest.mark.parametrize("name", ["pair", "everything", "claims"])
 def test_children_match_the_golden_files(name: str) -> None:
     job = example(name)
     before = msgspec.json.encode(job)

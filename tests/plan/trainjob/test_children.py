@@ -13,9 +13,12 @@ import pytest
 
 from plan.goldens import assert_golden, owner_of
 from plan.trainjob.world import TrainJobWorld, example, runtime, trained
+from traincrew.api.kinds.jobset import types as jobset_types
+from traincrew.api.kinds.jobset.rules import problems
 from traincrew.api.kinds.trainjob import torchtune, types
 from traincrew.api.kinds.trainjob.runtime import decode_runtime
 from traincrew.api.kinds.trainjob.torchtune import Nodes
+from traincrew.api.meta import ObjectMeta
 from traincrew.plan.trainjob.children import children
 from traincrew.plan.trainjob.patches import merged
 
@@ -73,6 +76,17 @@ def test_variables_of_a_framework(framework: str, variables: dict[str, Any]) -> 
     world.settle()
 
     assert list(world.env().items()) == list(variables.items())
+
+
+def test_the_steps_of_a_runtime_of_torchtune_share_a_claim() -> None:
+    world = TrainJobWorld(trained("torchtune-qwen2.5-1.5b", trainer={"command": torchtune.COMMAND}))
+    world.settle()
+
+    spec = jobset_types.decode(world.jobset["spec"])
+    (claim,) = spec.claims
+    assert claim.spec["resources"] == {"requests": {"storage": "20Gi"}}
+    assert all(each.mounts(claim.metadata.name) for each in spec.replicated_jobs)
+    assert problems(ObjectMeta(name="digits"), spec) == []
 
 
 @pytest.mark.parametrize(

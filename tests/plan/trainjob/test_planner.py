@@ -63,6 +63,26 @@ def test_it_waits_for_its_runtime() -> None:
     assert "Synced" not in world.conditions
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        (KINDS[0], "torch-distribute", TORCH),
+        (KINDS[1], TORCH, TORCH),
+        (KINDS[0], "torchtune-llama3.2-8b", "torchtune-llama3.2-3b"),
+    ],
+)
+def test_a_job_whose_runtime_is_missing_says_which_may_be_meant(
+    kind: str, name: str, meant: str
+) -> None:
+    world = TrainJobWorld(trained(name, kind=kind))
+    world.settle()
+
+    assert world.conditions["Synced"]["message"].endswith(f"Did you mean {KINDS[0]} {meant}?")
+    del world.objects[ObjectKey(KINDS[0], meant)]
+    world.settle()
+    assert "Did you mean" not in world.conditions["Synced"]["message"]
+
+
 def test_a_suspended_job_has_a_suspended_jobset() -> None:
     world = TrainJobWorld(trained(suspend=True))
     world.settle()

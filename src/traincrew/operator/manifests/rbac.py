@@ -21,7 +21,7 @@ from traincrew.operator.kinds import (
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
 from traincrew.operator.queues import CLASSES, FLAVORS, POD_CLASSES, WORKLOADS
-from traincrew.plan.shared.kind import PODS
+from traincrew.plan.shared.kind import PODS, SECRETS
 from traincrew.plan.shared.schedulers import ENGINES, PLURAL
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def _child_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
     rules: dict[tuple[str, str], list[str]] = {}
     for child in children:
         if child != PODS:
-            verbs = "get list watch create patch" if child.watched else "get create patch"
+            verbs = "get list watch create patch" if child.watched else "get create"
+            verbs += " patch" if child == SECRETS else ""  # to rotate keys
             verbs += " delete" if child in deleted else ""
             rules.setdefault((child.group, verbs), []).append(child.plural)
     for child in dict.fromkeys(child for kind in kinds for child in kind.descendants):
@@ -123,12 +124,17 @@ def _kind_rules(kind: Resource, *, writes: bool = False, deletes: bool = True) -
 
 def project_rules(kind: PlannedKind) -> list[Document]:
     """Return the rules for the namespaces of the jobs of another project's kind."""
+    children = {(each.group, each.plural) for each in kind.children}
     # What the definition drops of the status is written into an annotation of the job.
     return [
         *_kind_rules(resource_of(kind), writes=True, deletes=kind.expires),
         *_child_rules([kind]),
         *_granted_rules([kind]),
-        *(_rule(each.group, each.plural, "get") for each in kind.references if each.namespaced),
+        *(
+            _rule(each.group, each.plural, "get")
+            for each in kind.references
+            if each.namespaced and (each.group, each.plural) not in children
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ from traincrew.plan.jobset.children import (
 )
 from traincrew.plan.jobset.planner import plan
 from traincrew.plan.jobset.views import REPLICATED_JOBS
-from traincrew.plan.shared.kind import SERVICES, PlannedKind, PodPlace
+from traincrew.plan.shared.kind import CLAIMS, SERVICES, PlannedKind, PodPlace, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +59,10 @@ KIND = PlannedKind(
     definition=DEFINITION,
     component=COMPONENT,
     label=LABEL_NAME,
-    children=(SERVICES, REPLICATED_JOBS),
+    children=(SERVICES, CLAIMS, REPLICATED_JOBS),
     deletes=(REPLICATED_JOBS,),
+    # Claims that are there, of the JobSet or kept of an earlier one.
+    references=(Reference(CLAIMS.group, CLAIMS.version, CLAIMS.plural, CLAIMS.kind),),
     plan=plan,
     has_peers=_has_peers,
     roles=_roles,

@@ -6,6 +6,7 @@ replicated job R, and i from 0:
 
     Service S        headless: pods are reached as S-R-i-<pod index>.S
     Job S-R-i
+    PersistentVolumeClaim T-S for each template T of its volume claim policies
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from traincrew.api.kinds.jobset.claims import claim_name
 from traincrew.api.kinds.jobset.types import INDEXED, JobSetSpec, ReplicatedJob
 from traincrew.plan.shared import reporting
 from traincrew.plan.shared.templates import podtemplate
@@ -22,6 +24,7 @@ from traincrew.plan.shared.templates import podtemplate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traincrew.api.kinds.jobset.claims import ClaimTemplate
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.reporting import Endpoint
 
@@ -102,6 +105,41 @@ def service(owner: Owner, spec: JobSetSpec) -> Document:
     }
 
 
+def claim(owner: Owner, template: ClaimTemplate, *, deletes: bool) -> Document:
+    """Return a claim of volumes that pods of all Jobs may mount.
+
+    Args:
+        owner: The JobSet.
+        template: What the claim is created from.
+        deletes: Whether it is deleted with the JobSet.
+    """
+    given = template.metadata
+    metadata: Document = {
+        "name": claim_name(owner.name, given.name),
+        "namespace": owner.namespace,
+        "labels": {**(given.labels or {}), LABEL_NAME: owner.name},
+    }
+    if given.annotations:
+        metadata["annotations"] = given.annotations
+    if deletes:
+        metadata["ownerReferences"] = [owner.owner_reference()]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": template.spec,
+    }
+
+
+def _volumes(owner: Owner, spec: JobSetSpec, replicated: ReplicatedJob) -> list[Document]:
+    """Return the volumes of the claims that a replicated job mounts."""
+    names = [each.metadata.name for each in spec.claims if replicated.mounts(each.metadata.name)]
+    return [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim_name(owner.name, name)}}
+        for name in names
+    ]
+
+
 def labels(
     owner: Owner, spec: JobSetSpec, replicated: ReplicatedJob, index: int, attempt: Attempt
 ) -> dict[str, str]:
@@ -180,6 +218,8 @@ def job(jobset: JobSet, replicated: ReplicatedJob, index: int, attempt: Attempt)
     if spec.has_host_names:
         template = podtemplate.with_spec(template, subdomain=spec.subdomain(owner.name))
     template = _placed(template, exclusive, f"{owner.namespace}_{name}")
+    if volumes := _volumes(owner, spec, replicated):
+        template = podtemplate.with_volumes(template, volumes)
     template = podtemplate.with_cluster_names(template)
     template = reporting.with_reporting(template, jobset.endpoint, owner, 0)
     template = podtemplate.with_log_fallback(template)

@@ -1,5 +1,6 @@
 """What a JobSet is like, where it differs from other kinds.
 
+claim missing                -> create it, before the Jobs
 Job missing                  -> create it, when it is its turn; suspended, if the JobSet is
 Job failed, or succeeded     -> what the policies say: the end, or another attempt
 another attempt              -> count it; then delete earlier Jobs, and create them again
@@ -18,7 +19,7 @@ from traincrew.api.kinds.jobset import types as api
 from traincrew.api.kinds.jobset.definition import DEFINITION
 from traincrew.api.kinds.jobset.rules import problems
 from traincrew.api.meta import format_time
-from traincrew.plan.jobset import events
+from traincrew.plan.jobset import claims, events
 from traincrew.plan.jobset.observed import ObservedJobs, index_of, replicated
 from traincrew.plan.jobset.order import Opened, opened
 from traincrew.plan.jobset.policies import Failure, failure, has_succeeded
@@ -27,7 +28,7 @@ from traincrew.plan.jobset.status import document as document_of
 from traincrew.plan.jobset.writes import Writes
 from traincrew.plan.shared import lifecycle, pods, runpolicy
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
-from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
+from traincrew.plan.shared.model import ChildKey, Decision, Event, ObjectKey, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
@@ -77,8 +78,18 @@ class _Planner(JobPlanner[api.JobSetSpec, JobSetStatus]):
         }
         self.observed = msgspec.structs.replace(self.observed, refusals=refusals)
 
+    def references(self, spec: JobSetSpec) -> tuple[ObjectKey, ...]:
+        """Return the claims, while Jobs that may need them are missing."""
+        missing = len(self.jobs.current) < spec.total
+        if not missing or not spec.claims or problems(self.metadata, spec):
+            return ()
+        return claims.keys(self.owner, spec)
+
     def problems(self, spec: JobSetSpec) -> list[Problem]:
-        return problems(self.metadata, spec)
+        found = problems(self.metadata, spec)
+        if not found and not self.has_started:
+            found += claims.problems(self.observed, self.owner, spec)
+        return found
 
     def suspended(self, spec: JobSetSpec) -> JobSetSpec:
         return msgspec.structs.replace(spec, suspend=True)

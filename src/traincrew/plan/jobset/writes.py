@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.plan.jobset import children
+from traincrew.plan.jobset import children, claims
 from traincrew.plan.jobset.observed import replicated
 from traincrew.plan.shared.model import ChildKey, Write
 from traincrew.plan.shared.writes import patch, stages
@@ -55,6 +55,7 @@ class Writes:
         # A Service that the user names may be one that others have: pods run without it.
         is_own = service is not None and service["metadata"]["name"] == self._owner.name
         first = [Write(create=service)] if service is not None and is_own else []
+        first += claims.missing(self._jobs.observed, self._owner, spec)
         changes = self._suspended() if spec.suspend else self._resumed(opened)
         plan.stages = stages(first, [*self._missing(spec, opened), *changes])
         if service is not None and not is_own:

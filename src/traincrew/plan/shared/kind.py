@@ -47,6 +47,7 @@ NETWORKING = "networking.k8s.io"
 SERVICE_ACCOUNTS = Child("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Child("", "v1", "services", "Service")
 SECRETS = Child("", "v1", "secrets", "Secret", watched=False)
+CLAIMS = Child("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", watched=False)
 CONFIG_MAPS = Child("", "v1", "configmaps", "ConfigMap", ConfigMapView)
 PODS = Child("", "v1", "pods", "Pod", ObservedPod)
 ROLES = Child(RBAC, "v1", "roles", "Role", RoleView)

@@ -9,6 +9,7 @@ deadline exceeded     -> Failed; delete the JobSet
 
 from __future__ import annotations
 
+import difflib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from traincrew.api.kinds.trainjob import types as api
 from traincrew.api.kinds.trainjob.definition import DEFINITION
 from traincrew.api.kinds.trainjob.rules import problems
 from traincrew.api.kinds.trainjob.runtime import Runtime, decode_runtime
+from traincrew.api.kinds.trainjob.types import CLUSTER_RUNTIME
 from traincrew.api.meta import Problem, format_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.shared import lifecycle, pods, runpolicy
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 RUNTIME_SECONDS = 5.0
 """Seconds until a runtime that does not exist is looked for again; nobody tells that it exists."""
+_SIMILARITY = 0.75
 DEPRECATED = "TrainingRuntimeDeprecated"
 _POLICY_PAGE = (
     "https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/"
@@ -88,7 +91,15 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
         """Return the runtime, while the JobSet may be made or changed."""
         if self.jobset is not None and not spec.suspend and not self.jobset.is_suspended:
             return ()
-        return (ObjectKey(spec.runtime_ref.kind, spec.runtime_ref.name),)
+        named = ObjectKey(spec.runtime_ref.kind, spec.runtime_ref.name)
+        similar = self._similar(spec)
+        return (named,) if similar in {None, named} else (named, similar)
+
+    def _similar(self, spec: TrainJobSpec) -> ObjectKey | None:
+        """Return the runtime of Trainer's own that may be meant."""
+        shipped = [each["metadata"]["name"] for each in DEFINITION.objects]
+        near = difflib.get_close_matches(spec.runtime_ref.name, shipped, n=1, cutoff=_SIMILARITY)
+        return ObjectKey(CLUSTER_RUNTIME, near[0]) if near else None
 
     def _stored_runtime(self, spec: TrainJobSpec) -> dict[str, Any] | None:
         key = ObjectKey(spec.runtime_ref.kind, spec.runtime_ref.name)
@@ -179,6 +190,9 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
             ref = spec.runtime_ref
             text = "must be created before the job can run"
             text = f"spec.runtimeRef: {ref.kind} {ref.name} is not found; it {text}"
+            similar = self._similar(spec)
+            if similar is not None and self.observed.objects.get(similar) is not None:
+                text = f"{text}. Did you mean {similar.kind} {similar.name}?"
             return self.definition.reasons.word(Cause.REFUSED), text
         return super().sync_problem(found)
 

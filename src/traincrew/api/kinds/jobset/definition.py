@@ -183,6 +183,14 @@ JOB_RULES = rules(
         ),
     ),
     Rule(
+        rule="self.spec.?volumeClaimPolicies.orValue([]).all(p, p.?templates.orValue([]).all(t,"
+        f" size(t.metadata.name) + size(self.metadata.name) < {MAX_LABEL}))",
+        message=(
+            "VolumeClaimPolicies template name is too long: claims are named <template>-<jobset>,"
+            f" with at most {MAX_LABEL} characters"
+        ),
+    ),
+    Rule(
         rule="!has(self.spec.coordinator) || size(self.metadata.name) +"
         " size(self.spec.coordinator.replicatedJob) +"
         " size(string(self.spec.coordinator.?jobIndex.orValue(0))) +"

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.jobset import patterns
+from traincrew.api.kinds.jobset.claims import CLAIM_NAME, claim_name
 from traincrew.api.kinds.jobset.policies import MAX_LABEL, FailurePolicy
 from traincrew.api.kinds.jobset.types import LABEL, JobSetSpec
 from traincrew.api.meta import ObjectMeta, Problem
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _JOBS = "spec.replicatedJobs"
 _POLICY = "spec.failurePolicy"
+_CLAIMS = "spec.volumeClaimPolicies"
 
 
 def problems(metadata: ObjectMeta, spec: JobSetSpec) -> list[Problem]:
@@ -29,7 +31,7 @@ def problems(metadata: ObjectMeta, spec: JobSetSpec) -> list[Problem]:
     found += _unknown(spec, "spec.successPolicy.targetReplicatedJobs", targets)
     if spec.failure_policy is not None:
         found += _failure_problems(spec, spec.failure_policy)
-    return [*found, *_coordinator_problems(spec)]
+    return [*found, *_coordinator_problems(spec), *_claim_problems(metadata.name, spec)]
 
 
 def _name_problems(name: str, spec: JobSetSpec) -> Iterator[Problem]:
@@ -83,6 +85,27 @@ def _failure_problems(spec: JobSetSpec, policy: FailurePolicy) -> Iterator[Probl
         for pattern in rule.on_job_failure_message_patterns or ():
             if text := patterns.problem(pattern):
                 yield Problem(f"{path}.onJobFailureMessagePatterns", f"{pattern!r}: {text}")
+
+
+def _claim_problems(jobset: str, spec: JobSetSpec) -> Iterator[Problem]:
+    names = Counter(each.metadata.name for each in spec.claims)
+    for name, count in names.items():
+        if count > 1:
+            yield Problem(_CLAIMS, f"{count} templates are named {name}; rename all but one")
+        if not re.fullmatch(CLAIM_NAME, name) or len(claim_name(jobset, name)) > MAX_LABEL:
+            text = (
+                f"{claim_name(jobset, name)} is no possible name of a claim; write at most"
+                f" {MAX_LABEL} lower case letters, digits, '-' and '.'"
+            )
+            yield Problem(_CLAIMS, text)
+        if not any(each.mounts(name) for each in spec.replicated_jobs):
+            text = f"no container has a volumeMount named {name}; add one, or remove the template"
+            yield Problem(_CLAIMS, text)
+        for index, each in enumerate(spec.replicated_jobs):
+            if any(volume.get("name") == name for volume in each.pod.get("volumes") or ()):
+                path = f"{_JOBS}[{index}].template.spec.template.spec.volumes"
+                text = f"a template of {_CLAIMS} is named {name} as well; rename one of the two"
+                yield Problem(path, text)
 
 
 def _coordinator_problems(spec: JobSetSpec) -> Iterator[Problem]:

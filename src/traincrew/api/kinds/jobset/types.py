@@ -13,6 +13,12 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from traincrew.api.kind import Rule, rules
+from traincrew.api.kinds.jobset.claims import (
+    MAX_POLICIES,
+    POLICIES,
+    ClaimTemplate,
+    Policy,
+)
 from traincrew.api.kinds.jobset.jobtemplate import JOB_TEMPLATE
 from traincrew.api.kinds.jobset.policies import (
     FAILED_JOBS,
@@ -144,6 +150,18 @@ class ReplicatedJob(Struct, rename="camel", kw_only=True, omit_defaults=True, fr
         """Whether the pods of a Job have indexes."""
         return (self.job.get("completionMode") or INDEXED) == INDEXED
 
+    @property
+    def pod(self) -> dict[str, Any]:
+        """``spec`` of its pods."""
+        spec: dict[str, Any] = self.job["template"]["spec"]
+        return spec
+
+    def mounts(self, volume: str) -> bool:
+        """Return whether a container mounts a volume of this name."""
+        containers = [*(self.pod.get("containers") or ()), *(self.pod.get("initContainers") or ())]
+        mounts = [mount for each in containers for mount in each.get("volumeMounts") or ()]
+        return any(mount.get("name") == volume for mount in mounts)
+
 
 class Network(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """How pods find each other."""
@@ -251,6 +269,19 @@ class JobSetSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, froze
             )
         ),
     ] = None
+    volume_claim_policies: Annotated[
+        Annotated[list[Policy], Meta(max_length=MAX_POLICIES)] | None,
+        Meta(
+            description="Claims of volumes that the pods of all Jobs share.",
+            extra_json_schema=POLICIES,
+        ),
+    ] = None
+
+    @property
+    def claims(self) -> list[ClaimTemplate]:
+        """The templates of all claims."""
+        policies = self.volume_claim_policies or ()
+        return [each for policy in policies for each in policy.templates or ()]
 
     @property
     def run_policy(self) -> CommonPolicy:
