@@ -369,6 +369,12 @@ class TrainJobFailure(TrainJobLife):
         await self.until_children(cluster, JOBS, "launcher-0")
         await cluster.until_phase(self.name, "Failed", workersReady="0/2")
 
+        async def counted() -> bool:
+            jobs = (await cluster.job(self.name))["status"]["jobsStatus"]
+            return not any(job["active"] or job["ready"] for job in jobs)
+
+        await cluster.until(counted)
+
 
 LIVES = [
     MPIJobLife(),

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from suites.faults.lives_of_projects import JOB_SETS
 from suites.faults.outcome import LIVES
 
 from harness import PODS, Cluster
 from traincrew.engine.errors import NotFoundError
-from traincrew.engine.resources import SECRETS
+from traincrew.engine.resources import JOBS, SECRETS, SERVICES, STATEFUL_SETS
 from waiting import until_written
 
 if TYPE_CHECKING:
@@ -93,26 +95,31 @@ async def until_again(cluster: Cluster, life: Life, resource: Resource, lost: Ob
 async def test_what_somebody_deletes_comes_again(life: Life) -> None:
     async with Cluster() as cluster, nodes(cluster):
         await cluster.start_operator()
+        lost = set()
         for resource, child in await start(cluster, life):
+            if resource is SECRETS:  # they come again with the next pod, or what makes pods
+                lost.add((resource.kind, child["metadata"]["name"]))
             try:
                 await cluster.client.delete(resource, child["metadata"]["name"], "default")
             except NotFoundError:
                 continue  # it went with another one
-            if resource is not SECRETS:  # these come again with the next pod
+            if resource is not SECRETS:
                 await until_again(cluster, life, resource, child)
             job = await cluster.until_phase(life.name, "Running")
             assert job["status"].get("failures", 0) == 0
+        for resource, child in await children(cluster, life):
+            lost.discard((resource.kind, child["metadata"]["name"]))
+        assert not lost
 
 
 @pytest.mark.parametrize("life", once_per_kind())
-async def test_a_child_that_has_lost_its_labels_is_still_the_jobs(life: Life) -> None:
+async def test_a_child_without_its_label_is_still_the_jobs(life: Life) -> None:
     async with Cluster() as cluster, nodes(cluster):
         await cluster.start_operator()
         for resource, child in await start(cluster, life):
             if resource is SECRETS:
                 continue  # they are not found by labels
-            name, labels = child["metadata"]["name"], child["metadata"]["labels"]
-            patch = {"metadata": {"labels": dict.fromkeys(labels)}}
+            name, patch = child["metadata"]["name"], {"metadata": {"labels": {life.label: None}}}
             await cluster.client.patch(resource, name, "default", patch=patch)
 
             async def restored(
@@ -134,9 +141,12 @@ async def test_a_name_in_use_is_said_and_left_alone(life: Life) -> None:
         await cluster.start_operator()
         async with nodes(cluster):
             found = await start(cluster, life)
-        named = [each for each in found if each[1]["metadata"].get("generateName") is None]
+        uid = (await cluster.job(life.name))["metadata"]["uid"]
         await remove(cluster, life)
-        for resource, child in named:
+        for resource, child in found:
+            (owner,) = child["metadata"]["ownerReferences"]
+            if owner["uid"] != uid:
+                continue  # that is its owner's business
             theirs = await take_name(cluster, resource, child)
             name = theirs["metadata"]["name"]
             async with nodes(cluster):
@@ -152,13 +162,29 @@ async def test_a_name_in_use_is_said_and_left_alone(life: Life) -> None:
 
 async def until_said(cluster: Cluster, life: Life, name: str) -> None:
     """Wait until the job says that somebody else has a name."""
-    await cluster.until_phase(life.name, "Created", message=f'"{name}" already exists')
+
+    async def said() -> bool:
+        message = (await cluster.job(life.name)).get("status", {}).get("message", "")
+        assert name in message, message
+        return "already exists" in message
+
+    await cluster.until(said)
 
 
 async def take_name(cluster: Cluster, resource: Resource, child: Object) -> Object:
-    """Create an object of somebody else with the name of a child."""
-    metadata = {"name": child["metadata"]["name"], "labels": {"app": "theirs"}}
-    return await cluster.client.create(resource, {**child, "metadata": metadata}, "default")
+    """Create an object of somebody else with the name of a child, and without pods."""
+    theirs = {**copy.deepcopy(child), "metadata": {"name": child["metadata"]["name"]}}
+    if resource is PODS:
+        theirs["spec"] = {"containers": [{"name": "theirs", "image": "theirs"}]}
+    if resource is SERVICES:
+        theirs["spec"] = {"clusterIP": "None"}
+    if resource is JOBS:
+        theirs["spec"] = {"template": {"spec": theirs["spec"]["template"]["spec"]}}
+    if resource is STATEFUL_SETS:
+        theirs["spec"]["replicas"] = 0
+    if resource is JOB_SETS:
+        theirs["spec"]["managedBy"] = "example.com/theirs"
+    return await cluster.client.create(resource, theirs, "default")
 
 
 async def remove(cluster: Cluster, life: Life) -> None:

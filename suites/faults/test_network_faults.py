@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("impatient")
 FAULTS = 40
-SHARE = 0.3
-"""Of the requests that fail, until so many have failed."""
+SHARE = 0.4
+"""Of the requests fail, until so many have."""
 OF_REQUESTS = (
     Fault(cut="before"),
     Fault(cut="after"),
@@ -61,7 +61,7 @@ class Faults:
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: type(life).__name__)
-async def test_forty_faults_change_nothing(
+async def test_faults_of_the_network_change_nothing(
     undisturbed: Callable[[Life], dict[str, Any]], life: Life
 ) -> None:
     expected = undisturbed(life)
@@ -72,4 +72,4 @@ async def test_forty_faults_change_nothing(
         await live(cluster, life)
 
         assert await result(cluster, life) == expected
-    assert faults.happened >= FAULTS // 2
+    assert faults.happened > 5  # a life of few requests has fewer than forty

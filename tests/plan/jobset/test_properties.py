@@ -114,4 +114,4 @@ class History(JobHistory):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = long(40)
+TestHistory.settings = long(15)
