@@ -39,6 +39,7 @@ class ChainerLife(Life):
     # The number of writes depends on how many changes share a status write; this covers the longest
     # life cycle observed. Numbers beyond its end repeat it without a crash.
     writes = (16, 34)
+    step = 5
 
     async def live(self, cluster: Cluster) -> None:
         name = self.name

@@ -97,7 +97,7 @@ class MPIJobLife(ProjectLife):
     label = f"{_TRAINING}/job-name"
     children = (SERVICES, CONFIG_MAPS, SECRETS, JOBS)
     writes = (24, 42)
-    step = 16
+    step = 30
 
     def place(self, pod: Document) -> str:
         role = pod["metadata"]["labels"][f"{_TRAINING}/job-role"]
@@ -190,7 +190,7 @@ class PyTorchLife(ProjectLife):
     label = f"{_TRAINING}/job-name"
     children: tuple[Resource, ...] = (SERVICES,)
     writes = (18, 32)
-    step = 16
+    step = 30
     places: tuple[str, ...] = ("master-0", "worker-0")
 
     async def live(self, cluster: Cluster) -> None:
@@ -225,7 +225,7 @@ class PyTorchElasticLife(ProjectLife):
     label = f"{_TRAINING}/job-name"
     children = (SERVICES, AUTOSCALERS)
     writes = (14, 24)
-    step = 16
+    step = 30
 
     async def live(self, cluster: Cluster) -> None:
         name = self.name
@@ -265,7 +265,7 @@ class JobSetLife(ProjectLife):
     label = f"{_JOB_SET}/jobset-name"
     children: tuple[Resource, ...] = (SERVICES, JOBS)
     writes = (26, 40)
-    step = 16
+    step = 30
     places: tuple[str, ...] = ("driver-0", "workers-0", "workers-1")
 
     def place(self, pod: Document) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("impatient")
 Moment = Literal["before", "after"]
 
-TURNS = 10
+TURNS = 12
 EVERY = "TRAINCREW_EVERY_CRASH" in os.environ
 
 
