@@ -7,14 +7,12 @@ import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from suites.faults.lives import LIVES as OWN
 from suites.faults.lives_of_projects import JOB_SETS
 from suites.faults.lives_of_projects import LIVES as OF_PROJECTS
 
 from harness import OPERATOR_AGENT, PODS, Cluster
 from traincrew.engine.resources import SECRETS, STATEFUL_SETS
-from traincrew.plan.shared import podrecords
 
 if TYPE_CHECKING:
     from suites.faults.life import Life
@@ -43,10 +41,7 @@ async def result(cluster: Cluster, life: Life) -> dict[str, Any]:
             status[name] = "<time>"
     if reason := status.get("lastRestartReason"):  # pods of a Job have names of chance
         status["lastRestartReason"] = re.sub(r"(pod [a-z0-9-]+)-[a-z0-9]{5}:", r"\1:", reason)
-    status["podRecords"] = {
-        place: msgspec.structs.replace(record, uid="", created="")
-        for place, record in podrecords.read(status.get("podRecords", {})).items()
-    }
+    status.pop("podRecords", None)  # they go when the end is stored
     # A restart that began and ended while no operator ran is counted, but was never a condition.
     status["conditions"] = [
         condition for condition in status["conditions"] if condition["type"] != "Restarting"
