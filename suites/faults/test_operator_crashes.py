@@ -23,6 +23,7 @@ from suites.faults.outcome import LIVES, is_write, live, result
 import variation
 from harness import Cluster
 from traincrew.local.apiserver.http.faults import Fault
+from traincrew.operator.kinds import OF_OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +134,7 @@ class Process:
             f"--kubeconfig={self._kubeconfig}",
             "--no-leader-elect",
             "--helper-image=traincrew/helper:test",
+            f"--kinds={','.join(OF_OTHERS)}",
             stderr=asyncio.subprocess.DEVNULL,
         )
 
