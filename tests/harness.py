@@ -443,7 +443,7 @@ class Cluster:
             },
         )
 
-    async def end_pod(self, pod: dict[str, Any], code: int) -> None:
+    async def end_pod(self, pod: dict[str, Any], code: int, *, restarts: int = 0) -> None:
         """Terminate a pod with an exit code."""
         ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
         await self.set_pod(
@@ -455,7 +455,7 @@ class Cluster:
                     {
                         "name": pod["spec"]["containers"][0]["name"],
                         "ready": False,
-                        "restartCount": 0,
+                        "restartCount": restarts,
                         "image": "x",
                         "imageID": "",
                         "state": {"terminated": ended},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from suites.faults.life import Life
+
 from harness import PODS
 from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
@@ -27,41 +29,6 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-class Life:
-    """The life cycle of a job of one kind, from its creation to its end.
-
-    Attributes:
-        manifest: The job; fields that the plan computes are left out.
-        label: Label of its children; the value is its name.
-        children: Resources of its children.
-        writes: The fewest and the most writes the operator needs for it.
-        step: A process is killed only at every step-th write, since pauses take real time there.
-        stride: An operator in this process is killed only at every stride-th write, other ones in
-            each run of the suites, where a pause is part of the life.
-    """
-
-    manifest: Document
-    label: str
-    children: tuple[Resource, ...]
-    writes: tuple[int, int]
-    step: int = 3
-    stride: int = 1
-
-    @property
-    def name(self) -> str:
-        """The job's."""
-        name: str = self.manifest["metadata"]["name"]
-        return name
-
-    async def live(self, cluster: Cluster) -> None:
-        """Change the job, its pods and their status."""
-        raise NotImplementedError
-
-    async def end(self, cluster: Cluster) -> None:
-        """Take the job from creation to its end, with nothing in between."""
-        raise NotImplementedError
-
-
 class ChainerLife(Life):
     """Lose a worker, restart the master's container, scale up and down, finish."""
 
@@ -72,6 +39,7 @@ class ChainerLife(Life):
     # The number of writes depends on how many changes share a status write; this covers the longest
     # life cycle observed. Numbers beyond its end repeat it without a crash.
     writes = (16, 34)
+    step = 5
 
     async def live(self, cluster: Cluster) -> None:
         name = self.name
@@ -152,7 +120,7 @@ class ElasticLife(Life):
 
     async def until_services(self, cluster: Cluster, count: int) -> None:
         async def check() -> bool:
-            mine = [item for item in await cluster.all(SERVICES) if is_of(self, item)]
+            mine = [item for item in await cluster.all(SERVICES) if self.owns(item)]
             return len(mine) == count
 
         await cluster.until(check)
@@ -160,6 +128,9 @@ class ElasticLife(Life):
     async def end(self, cluster: Cluster) -> None:
         for pod in await cluster.run_members(self.name, 2):
             await cluster.end_pod(pod, 0)
+
+    def expiring(self) -> Document:
+        return {**self.manifest, "spec": self.manifest["spec"] | {"ttlSecondsAfterFinished": 0}}
 
 
 class MxLife(Life):
@@ -336,11 +307,6 @@ LIVES = [
     MpiLife(),
     MpiExecLife(),
 ]
-
-
-def is_of(life: Life, child: Document) -> bool:
-    """Return whether an object belongs to the job, by its label."""
-    return bool(child["metadata"].get("labels", {}).get(life.label) == life.name)
 
 
 async def _replaced(cluster: Cluster, lost: dict[str, Any]) -> None:

@@ -11,115 +11,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
-import json
 import os
-import re
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 import pytest
 import yaml
-from suites.faults.lives import LIVES, ElasticLife, Life, is_of
+from suites.faults.outcome import LIVES, is_write, live, result
 
 import variation
-from harness import OPERATOR_AGENT, PODS, Cluster
-from traincrew.engine.errors import NotFoundError
-from traincrew.engine.resources import STATEFUL_SETS
+from harness import Cluster
 from traincrew.local.apiserver.http.faults import Fault
-from traincrew.operator import deferral
-from traincrew.plan.shared import podrecords
-from traincrew.plan.shared.replicas import states
+from traincrew.operator.kinds import OF_OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from suites.faults.life import Life
+
+pytestmark = pytest.mark.usefixtures("impatient")
 Moment = Literal["before", "after"]
 
-TURNS = 6
+TURNS = 12
 EVERY = "TRAINCREW_EVERY_CRASH" in os.environ
 
 
 def has_turn(number: int, place: int) -> bool:
     """Return whether a run has this crash: a write by its number, before (0) or after (1) it."""
     return EVERY or (2 * number + place + variation.NUMBER) % TURNS == 0
-
-
-async def live(cluster: Cluster, life: Life) -> None:
-    """Create the job and run its life cycle."""
-    await cluster.create(life.manifest)
-    await life.live(cluster)
-
-
-async def result(cluster: Cluster, life: Life) -> dict[str, Any]:
-    """Return the final state, without what differs between any two runs."""
-    job = await cluster.job(life.name)
-    # Pods of Jobs have random names.
-    texts = re.sub(r"(?<=-0-)[a-z0-9]{5}(?=: )", "<random>", json.dumps(job["status"]))
-    status = json.loads(texts)
-    for name in ("startTime", "completionTime"):
-        assert status.pop(name)
-    for name in ("lastScaleInTime", "lastRestartTime"):
-        if name in status:
-            status[name] = "<time>"
-    if reason := status.get("lastRestartReason"):  # pods of a Job have names of chance
-        status["lastRestartReason"] = re.sub(r"(pod [a-z0-9-]+)-[a-z0-9]{5}:", r"\1:", reason)
-    status["podRecords"] = {
-        place: msgspec.structs.replace(record, uid="", created="")
-        for place, record in podrecords.read(status.get("podRecords", {})).items()
-    }
-    # A restart that began and ended while no operator ran is counted, but was never a condition.
-    status["conditions"] = [
-        condition for condition in status["conditions"] if condition["type"] != "Restarting"
-    ]
-    for condition in status["conditions"]:
-        for name in ("lastTransitionTime", "lastProbeTime", "lastUpdateTime"):
-            condition.pop(name, None)
-    children = {}
-    for resource in life.children:
-        for child in await cluster.all(resource):
-            if not is_of(life, child):
-                continue
-            key = f"{resource.kind} {child['metadata']['name']}"
-            assert key not in children
-            kept = {name: child.get(name) for name in ("rules", "data", "subjects", "roleRef")}
-            if resource is STATEFUL_SETS:
-                kept["spec"] = child["spec"]
-            children[key] = kept
-    pods = {pod["metadata"]["name"].rpartition("-")[0] for pod in await cluster.all(PODS)}
-    return {"spec": job["spec"], "status": status, "children": children, "pods": pods}
-
-
-def is_write(method: str, path: str, agent: str) -> bool:
-    """Return whether a request is one of the operator's writes; events do not count."""
-    return (
-        method != "GET"
-        and agent.startswith(OPERATOR_AGENT)
-        and "/events" not in path
-        and "/leases" not in path
-    )
-
-
-async def count_writes(life: Life) -> tuple[int, dict[str, Any]]:
-    """Run a life cycle without crashes; return the number of writes and the final state."""
-    writes = 0
-    async with Cluster() as cluster:
-
-        def count(method: str, path: str, agent: str) -> Fault | None:
-            nonlocal writes
-            writes += is_write(method, path, agent)
-            return None
-
-        cluster.server.faults = count
-        await cluster.start_operator()
-        await live(cluster, life)
-        return writes, await result(cluster, life)
 
 
 class Crash:
@@ -147,29 +68,6 @@ class Crash:
 
 
 # -- inside this process ----------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write status counters at once, so that a life cycle does not take seconds."""
-    monkeypatch.setattr(deferral, "STATUS_INTERVAL", 0.1)
-    monkeypatch.setattr(states, "MIN_RECREATE_AGE", timedelta(0))
-
-
-@pytest.fixture(scope="module")
-def undisturbed() -> Callable[[Life], dict[str, Any]]:
-    """Return the final state of a job without faults."""
-
-    @cache
-    def find(life: Life) -> dict[str, Any]:
-        # In a thread: an event loop may be running in this one.
-        with ThreadPoolExecutor(1) as thread:
-            writes, expected = thread.submit(asyncio.run, count_writes(life)).result()
-        fewest, most = life.writes
-        assert fewest <= writes <= most, writes
-        return expected
-
-    return find
 
 
 def moments(*, every: bool = True) -> list[Any]:
@@ -236,6 +134,7 @@ class Process:
             f"--kubeconfig={self._kubeconfig}",
             "--no-leader-elect",
             "--helper-image=traincrew/helper:test",
+            f"--kinds={','.join(OF_OTHERS)}",
             stderr=asyncio.subprocess.DEVNULL,
         )
 
@@ -292,6 +191,7 @@ async def test_sigkill_changes_nothing(
     [
         pytest.param(life, number, moment, id=f"{type(life).__name__}-{number}-{moment}")
         for row, life in enumerate(LIVES)
+        if life.expires
         for number in range(1, 13)
         for turn, moment in enumerate(("before", "after"))
         if has_turn(number + row, turn)
@@ -308,27 +208,9 @@ async def test_a_job_with_a_time_to_live_leaves_nothing(
         cluster.server.faults = crash
 
         async def until_gone() -> None:
-            manifest = copy.deepcopy(life.manifest)
-            policy = manifest["spec"]
-            if not isinstance(life, ElasticLife):
-                policy = policy.setdefault("runPolicy", {})
-            policy["ttlSecondsAfterFinished"] = 0
-            await cluster.create(manifest)
+            await cluster.create(life.expiring())
             await life.end(cluster)
-
-            async def gone() -> bool:
-                with contextlib.suppress(NotFoundError):
-                    await cluster.job(life.name)
-                    return False
-                left = [
-                    child
-                    for resource in (*life.children, PODS)
-                    for child in await cluster.all(resource)
-                    if is_of(life, child)
-                ]
-                return not left
-
-            await cluster.until(gone)
+            await cluster.until(lambda: life.has_expired(cluster))
 
         living = asyncio.create_task(until_gone())
         died = asyncio.create_task(crash.happened.wait())

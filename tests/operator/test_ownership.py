@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness import OPERATOR_AGENT
 from plan.elasticjob.world import elastic
 from plan.pytorchjob.world import pytorch
 from traincrew.api.fullstatus import ANNOTATION
@@ -19,6 +20,7 @@ from traincrew.engine.resources import (
     PODS,
     Resource,
 )
+from traincrew.local.apiserver.http.faults import Fault
 
 if TYPE_CHECKING:
     from harness import Cluster
@@ -175,12 +177,52 @@ async def test_a_lease_that_nobody_renews_is_over(served: Cluster) -> None:
     await served.client.delete(LEASES, LEASE, "default")
 
 
-async def test_what_a_definition_drops_of_the_status_is_in_an_annotation(served: Cluster) -> None:
-    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+async def define(cluster: Cluster, ours: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    """Give the definition another schema of the status."""
     theirs = copy.deepcopy(ours)
     (version,) = theirs["spec"]["versions"]
-    version["schema"]["openAPIV3Schema"]["properties"]["status"] = STATUS
-    changed = await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, theirs)
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = status
+    return await cluster.client.replace(CUSTOM_RESOURCE_DEFINITIONS, theirs)
+
+
+async def test_an_end_of_which_half_is_stored_counts_no_restart_twice(served: Cluster) -> None:
+    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    changed = await define(served, ours, STATUS)
+    await served.create(pytorch())
+    members = await run(served)
+    await until_running(served, {})
+    worker = members["digits-worker-1"]
+    await served.run_pod(worker, restarts=1)
+    await until_running(served, {"restarts": 1})
+
+    def lose(method: str, path: str, agent: str) -> Fault | None:
+        ends = method == "PATCH" and "/pytorchjobs/digits/status" in path
+        return Fault(cut="before") if ends and agent.startswith(OPERATOR_AGENT) else None
+
+    served.server.faults = lose
+    await served.end_pod(members["digits-worker-0"], 0)
+    await served.end_pod(worker, 0, restarts=1)
+    await served.end_pod(members["digits-master-0"], 0)
+
+    async def half() -> bool:
+        found = await served.client.get(PYTORCH_JOBS, "digits", "default")
+        return '"Succeeded"' in found["metadata"]["annotations"][ANNOTATION]
+
+    await served.until(half, deadline=20)
+    await served.kill_operator()
+    served.server.faults = None
+    await served.start_operator()
+    job = await until(served, "Succeeded")
+
+    assert shown(job)["restarts"] == 1
+    changed["spec"] = ours["spec"]
+    await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
+    await remove(served)
+
+
+async def test_what_a_definition_drops_of_the_status_is_in_an_annotation(served: Cluster) -> None:
+    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    changed = await define(served, ours, STATUS)
     spec = pytorch()
     spec["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
     await served.create(spec)

@@ -76,7 +76,12 @@ async def pods(cluster: Cluster, count: int) -> list[dict[str, Any]]:
 
 
 async def remove(cluster: Cluster) -> None:
-    """Delete the job and wait until nothing of it is left."""
+    """Delete the job, which has its JobSet by then, and wait until nothing of it is left."""
+
+    async def made() -> bool:
+        return await cluster.find(JOB_SETS, "digits") is not None
+
+    await cluster.until(made)
     await cluster.client.delete(TRAIN_JOBS, "digits", "default")
 
     async def gone() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plan.trainjob.world import KINDS, TORCH, TrainJobWorld, runtime, trained
-from traincrew.plan.shared.model import ObjectKey, Refusal
+from traincrew.plan.shared.model import ChildKey, ObjectKey, Refusal
 
 NODES: dict[str, Any] = {"numNodes": 2, "command": ["torchrun", "train.py"]}
 
@@ -154,6 +154,17 @@ def test_a_jobset_that_somebody_deletes_is_created_again() -> None:
 
     assert world.key in world.children
     assert world.status["phase"] != "Failed"
+
+
+def test_a_hostfile_that_somebody_deletes_is_created_again_while_the_job_runs() -> None:
+    world = TrainJobWorld(trained("deepspeed-distributed", trainer=NODES)).begin()
+    key = ChildKey("ConfigMap", "digits-mpi-hostfile")
+    before = world.children[key]["data"]
+    world.remove(key)
+    world.settle()
+
+    assert world.children[key]["data"] == before
+    assert world.status["phase"] == "Running"
 
 
 def test_a_jobset_that_the_api_refuses_fails_the_job() -> None:

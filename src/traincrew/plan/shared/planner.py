@@ -174,7 +174,10 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         """
         if numbers is None:
             numbers = self.status_with_counts(spec)
-        numbers.pod_records = {}  # restarts are no longer counted
+        if self.definition.project is None:
+            numbers.pod_records = {}  # restarts are no longer counted
+        # Else the end is stored in two writes (`api.fullstatus`). An operator that takes over
+        # between them needs the records; they go afterwards.
         status = self.advance(numbers, outcome=outcome)
         plan = self._cleaned_up(status, self.policy(spec))
         plan.events = self.transitions(status)
@@ -237,7 +240,7 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         if self.queue_status != self.stored.queue:
             changing.add("queue")
         plan.status = {
-            **before,
+            **{name: value for name, value in before.items() if name != "podRecords"},
             **{name: after[name] for name in sorted(changing) if name in after},
         }
         if late:

@@ -94,8 +94,13 @@ def children(
     return Children(
         jobset,
         _document("v1", "Secret", f"{owner.name}-{KEYS}", owner, **keys),
-        _document("v1", "ConfigMap", f"{owner.name}-{HOSTS}", owner, data=hosts),
+        _document("v1", "ConfigMap", hosts_name(owner.name), owner, data=hosts),
     )
+
+
+def hosts_name(job: str) -> str:
+    """Return the name of the ConfigMap with the hosts of MPI."""
+    return f"{job}-{HOSTS}"
 
 
 def fingerprint(spec: TrainJobSpec, runtime: Runtime) -> str:

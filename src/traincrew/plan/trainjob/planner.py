@@ -38,7 +38,7 @@ from traincrew.plan.shared.planner import JobPlanner
 from traincrew.plan.shared.views import ConfigMapView
 from traincrew.plan.shared.writes import annotate, patch, stages, with_field
 from traincrew.plan.trainjob import status as words
-from traincrew.plan.trainjob.children import children, fingerprint
+from traincrew.plan.trainjob.children import children, fingerprint, hosts_name
 from traincrew.plan.trainjob.status import TrainJobStatus, status_with_counts
 from traincrew.plan.trainjob.views import JobSetView
 
@@ -88,8 +88,10 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
         return self.observed.child(self.key, JobSetView)
 
     def references(self, spec: TrainJobSpec) -> tuple[ObjectKey, ...]:
-        """Return the runtime, while the JobSet may be made or changed."""
-        if self.jobset is not None and not spec.suspend and not self.jobset.is_suspended:
+        """Return the runtime, while the JobSet may be made or changed, or its hosts are missing."""
+        jobset = self.jobset
+        runs = jobset is not None and not spec.suspend and not jobset.is_suspended
+        if runs and not self._lacks_hosts:
             return ()
         named = ObjectKey(spec.runtime_ref.kind, spec.runtime_ref.name)
         similar = self._similar(spec)
@@ -100,6 +102,13 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
         shipped = [each["metadata"]["name"] for each in DEFINITION.objects]
         near = difflib.get_close_matches(spec.runtime_ref.name, shipped, n=1, cutoff=_SIMILARITY)
         return ObjectKey(CLUSTER_RUNTIME, near[0]) if near else None
+
+    @property
+    def _lacks_hosts(self) -> bool:
+        """Whether pods of the JobSet cannot start again: the ConfigMap that they mount is gone."""
+        key = ChildKey("ConfigMap", hosts_name(self.owner.name))
+        missing = key not in self.observed.children
+        return missing and self.jobset is not None and self.jobset.mounts(key.name)
 
     def _stored_runtime(self, spec: TrainJobSpec) -> dict[str, Any] | None:
         key = ObjectKey(spec.runtime_ref.kind, spec.runtime_ref.name)

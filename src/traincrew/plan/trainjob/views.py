@@ -38,5 +38,13 @@ class JobSetView(ChildView, frozen=True, gc=False, kw_only=True):
             for job in self.spec.get("replicatedJobs") or []
         )
 
+    def mounts(self, config: str) -> bool:
+        """Return whether pods have files of a ConfigMap."""
+        return any(
+            (volume.get("configMap") or {}).get("name") == config
+            for job in self.spec.get("replicatedJobs") or []
+            for volume in job["template"]["spec"]["template"]["spec"].get("volumes") or []
+        )
+
 
 JOB_SET = Child(*JOB_SETS, JobSetView)
