@@ -13,6 +13,7 @@ from suites.faults.lives_of_projects import LIVES as OF_PROJECTS
 
 from harness import OPERATOR_AGENT, PODS, Cluster
 from traincrew.engine.resources import SECRETS, STATEFUL_SETS
+from traincrew.operator.kinds import OF_OTHERS
 
 if TYPE_CHECKING:
     from suites.faults.life import Life
@@ -82,7 +83,7 @@ def is_write(method: str, path: str, agent: str) -> bool:
 async def count_writes(life: Life) -> tuple[int, dict[str, Any]]:
     """Run a life cycle without crashes; return the number of writes and the final state."""
     writes = 0
-    async with Cluster() as cluster:
+    async with Cluster(OF_OTHERS) as cluster:
 
         def count(method: str, path: str, agent: str) -> Fault | None:
             nonlocal writes

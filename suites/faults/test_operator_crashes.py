@@ -96,7 +96,7 @@ async def test_a_crash_changes_nothing(
     undisturbed: Callable[[Life], dict[str, Any]], life: Life, number: int, moment: Moment
 ) -> None:
     expected = undisturbed(life)
-    async with Cluster() as cluster:
+    async with Cluster(OF_OTHERS) as cluster:
         await cluster.start_operator()
         running = cluster._operator
         assert running is not None
@@ -160,7 +160,7 @@ async def test_sigkill_changes_nothing(
     tmp_path: Path,
 ) -> None:
     expected = undisturbed(life)
-    async with Cluster() as cluster:
+    async with Cluster(OF_OTHERS) as cluster:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(cluster.server.kubeconfig()))
         first, second = Process(kubeconfig), Process(kubeconfig)
@@ -200,7 +200,7 @@ async def test_sigkill_changes_nothing(
 async def test_a_job_with_a_time_to_live_leaves_nothing(
     life: Life, number: int, moment: Moment
 ) -> None:
-    async with Cluster() as cluster:
+    async with Cluster(OF_OTHERS) as cluster:
         await cluster.start_operator()
         running = cluster._operator
         assert running is not None

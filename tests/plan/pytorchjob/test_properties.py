@@ -133,4 +133,4 @@ class History(JobHistory):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = long(12)
+TestHistory.settings = long(36)
