@@ -101,6 +101,16 @@ async def finish(cluster: Cluster, job: dict[str, Any], word: str, reason: str) 
     )
 
 
+async def remove_claim(served: Cluster, name: str) -> None:
+    """Delete a claim, and wait until it is gone: it is protected."""
+    await served.client.delete(CLAIMS, name, "default")
+
+    async def gone() -> bool:
+        return await served.find(CLAIMS, name) is None
+
+    await served.until(gone)
+
+
 async def remove(cluster: Cluster) -> None:
     """Delete the JobSet, and wait until nothing is left of it."""
     await cluster.client.delete(JOB_SETS, "digits", "default")
@@ -141,7 +151,7 @@ async def test_a_claim_outlives_its_jobset_and_the_next_one_uses_it(served: Clus
     assert {"name": "model", "persistentVolumeClaim": {"claimName": "model-digits"}} in volumes
     await remove(served)
     await served.until(gone)
-    await served.client.delete(CLAIMS, "model-digits", "default")
+    await remove_claim(served, "model-digits")
 
 
 async def test_a_claim_that_the_api_refuses_fails_the_jobset(served: Cluster) -> None:
@@ -154,7 +164,7 @@ async def test_a_claim_that_the_api_refuses_fails_the_jobset(served: Cluster) ->
     assert failed["status"]["reason"] == "PersistentVolumeClaimCreationFailed"
     assert "spec.accessModes: Required value" in failed["status"]["message"]
     await remove(served)
-    await served.client.delete(CLAIMS, "model-digits", "default")
+    await remove_claim(served, "model-digits")
 
 
 async def test_it_waits_for_a_kept_claim_that_is_being_deleted(served: Cluster) -> None:
@@ -176,7 +186,7 @@ async def test_it_waits_for_a_kept_claim_that_is_being_deleted(served: Cluster) 
     await jobs(served)
     assert (await uids(served))["model-digits"] != before["metadata"]["uid"]
     await remove(served)
-    await served.client.delete(CLAIMS, "model-digits", "default")
+    await remove_claim(served, "model-digits")
 
 
 async def test_a_claim_of_somebody_else_is_not_deleted_with_the_jobset(served: Cluster) -> None:
@@ -193,7 +203,7 @@ async def test_a_claim_of_somebody_else_is_not_deleted_with_the_jobset(served: C
     await served.until(told)
     await remove(served)
     for name in ("scratch-digits", "model-digits"):
-        await served.client.delete(CLAIMS, name, "default")
+        await remove_claim(served, name)
 
 
 async def test_a_jobset_fails_once_and_succeeds(served: Cluster) -> None:

@@ -25,8 +25,9 @@ from terse import terse
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
 from traincrew.engine.errors import ConflictError
-from traincrew.operator.kinds import RESOURCES
+from traincrew.operator.kinds import OF_OTHERS, RESOURCES
 
+OPERATOR_KINDS = OF_OTHERS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
