@@ -150,13 +150,18 @@ class Window:
     def until_text(self, wanted: str, selector: str = "main") -> None:
         until(lambda: wanted in self.text(selector), f"{wanted!r} in {selector}")
 
+    def click(self, place: str, by: str = By.CSS_SELECTOR) -> None:
+        """Click an element as soon as it is there; it may be drawn again between the two."""
+
+        def clicked() -> bool:
+            self.driver.find_element(by, place).click()
+            return True
+
+        until(clicked, f"a click on {place}")
+
     def part(self, name: str) -> None:
         """Choose a part of a job, such as `Pods`."""
-
-        def tabs() -> list[Any]:
-            return [each for each in self.find("[role=tab]") if each.text.split(" ")[0] == name]
-
-        until(tabs, f"the part {name}")[0].click()
+        self.click(f"#part-{name.lower()}-tab")
 
     def value(self, name: str) -> str:
         """Return a value in the header of a job, such as that of `epoch`; empty without it."""

@@ -89,6 +89,16 @@ class ProjectLife(Life):
 
         await cluster.until(check)
 
+    async def until_nothing_runs(self, cluster: Cluster, name: str) -> None:
+        """Wait until the status, in the field with this name, counts nothing that runs."""
+
+        async def check() -> bool:
+            status = (await cluster.job(self.name))["status"]
+            running = any(job["active"] or job["ready"] for job in status[name])
+            return not running and status["workersReady"].startswith("0/")
+
+        await cluster.until(check)
+
 
 class MPIJobLife(ProjectLife):
     """Lose a worker, restart the launcher's container, scale out, suspend, scale in, finish."""
@@ -319,6 +329,7 @@ class JobSetFailure(JobSetLife):
         await cluster.until_phase(name, "Failed", terminalState="Failed")
         await self.until_left(cluster, "driver-0")
         await self.until_children(cluster, JOBS, "driver-0")
+        await self.until_nothing_runs(cluster, "replicatedJobsStatus")
 
 
 class TrainJobLife(JobSetLife):
@@ -357,7 +368,7 @@ class TrainJobFailure(TrainJobLife):
 
     manifest = named(trained("deepspeed-distributed", trainer={"numNodes": 2}), "speed")
     children = (SECRETS, CONFIG_MAPS, *TrainJobLife.children)
-    writes = (14, 26)
+    writes = (14, 32)
     places = ("launcher-0", "node-0")
 
     async def live(self, cluster: Cluster) -> None:
@@ -367,13 +378,7 @@ class TrainJobFailure(TrainJobLife):
         await cluster.until_phase(self.name, "Failed", reason="FailedJobs")
         await self.until_left(cluster)
         await self.until_children(cluster, JOBS, "launcher-0")
-        await cluster.until_phase(self.name, "Failed", workersReady="0/2")
-
-        async def counted() -> bool:
-            jobs = (await cluster.job(self.name))["status"]["jobsStatus"]
-            return not any(job["active"] or job["ready"] for job in jobs)
-
-        await cluster.until(counted)
+        await self.until_nothing_runs(cluster, "jobsStatus")
 
 
 LIVES = [

@@ -3,8 +3,9 @@
 Whenever it crashes, and whether or not the write had reached the API: the job ends in the same
 state as without the crash, nothing is created twice, nothing is counted twice or missed.
 
-Every write has two crashes, before and after it. A run has a sample of them, one in `TURNS`, and
-another one with each change of the code; with TRAINCREW_EVERY_CRASH set, it has all.
+Every write has two crashes, before and after it. A run has a sample of them, one in `TURNS` or in
+`TURNS_OF_PROCESSES`, and another one with each change of the code; with TRAINCREW_EVERY_CRASH set,
+it has all.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ pytestmark = pytest.mark.usefixtures("impatient")
 Moment = Literal["before", "after"]
 
 TURNS = 12
+TURNS_OF_PROCESSES = 3
 EVERY = "TRAINCREW_EVERY_CRASH" in os.environ
 
 
-def has_turn(number: int, place: int) -> bool:
+def has_turn(number: int, place: int, turns: int) -> bool:
     """Return whether a run has this crash: a write by its number, before (0) or after (1) it."""
-    return EVERY or (2 * number + place + variation.NUMBER) % TURNS == 0
+    return EVERY or (2 * number + place + variation.NUMBER) % turns == 0
 
 
 class Crash:
@@ -71,13 +73,21 @@ class Crash:
 
 
 def moments(*, every: bool = True) -> list[Any]:
-    """Return the crashes: the writes of every life cycle, before or after they reach the API."""
+    """Return the crashes: the writes of every life cycle, before or after they reach the API.
+
+    Args:
+        every: Whether any write may be one; else one in several, in each of which a process ends.
+    """
     return [
         pytest.param(life, number, moment, id=f"{type(life).__name__}-{number}-{moment}")
         for life in LIVES
         for number in numbers(life, every=every)
         for turn, moment in enumerate(("before", "after"))
-        if not every or has_turn(number // life.stride, turn)
+        if (
+            has_turn(number // life.stride, turn, TURNS)
+            if every
+            else has_turn(number // life.step, turn, TURNS_OF_PROCESSES)
+        )
     ]
 
 
@@ -194,7 +204,7 @@ async def test_sigkill_changes_nothing(
         if life.expires
         for number in range(1, 13)
         for turn, moment in enumerate(("before", "after"))
-        if has_turn(number + row, turn)
+        if has_turn(number + row, turn, TURNS)
     ],
 )
 async def test_a_job_with_a_time_to_live_leaves_nothing(

@@ -60,9 +60,9 @@ def test_each_state_in_each_size(
         window.show(many_pods.address_of(name) if name else "")
         if not name:
             window.until_text(f"{len(JOBS)} jobs")
-            window.find("td.select input")[0].click()
+            window.click("td.select input")
             problems["list"] = _problems(window, axe)
-            window.find("td.select input")[0].click()
+            window.click("td.select input")
             continue
         if JOBS[name]:
             until(lambda: window.find(".few-pod, .square"), "its pods")

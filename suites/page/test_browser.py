@@ -119,7 +119,7 @@ def test_a_failed_job_says_why_once(
         box = window.find(selector)[0].rect
         assert box["y"] + box["height"] <= top, selector
     window.picture("page-failed", tmp_path)
-    window.driver.find_element(By.CSS_SELECTOR, ".panel button").click()
+    window.click(".panel button")
     chosen = window.driver.find_element(By.CSS_SELECTOR, "input[aria-label=Pod]")
     assert "broken-master" in (chosen.get_attribute("value") or "")
     cluster.client.delete("chainerjob", "broken")
@@ -145,9 +145,9 @@ for step in range(1, 201):
     assert 80 < counted < 120
     assert float(loss) == pytest.approx(1 / counted, abs=1e-4)
     assert float(accuracy) == pytest.approx(1 - 1 / counted, abs=1e-4)
-    window.driver.find_element(By.XPATH, "//button[text()='time']").click()
+    window.click("//button[text()='time']", By.XPATH)
     window.until_text("best 0.005000 at 0s", ".curve")
-    window.driver.find_element(By.XPATH, "//button[text()='smooth']").click()
+    window.click("//button[text()='smooth']", By.XPATH)
     until(lambda: window.find("button[aria-pressed=true]")[1].text == "smooth", "it is pressed")
     cluster.client.delete("chainerjob", "counted")
 
@@ -189,10 +189,10 @@ def test_what_is_chosen_of_the_list_is_in_the_address(
     window.until_text("Failed", "tr[data-key$='/b-wrong']")
     chip = "[data-phase=Failed]"
     until(lambda: window.find(chip), "a button for jobs that have failed")
-    window.find(chip)[0].click()
+    window.click(chip)
     until(lambda: "a-done" not in window.text("tbody"), "the others are hidden")
     assert window.driver.current_url.endswith("#/?phase=Failed")
-    window.driver.find_element(By.LINK_TEXT, "b-wrong").click()
+    window.click("b-wrong", By.LINK_TEXT)
     window.until_text("All jobs")
     window.driver.back()
     pressed = f"{chip}[aria-pressed=true]"
@@ -200,7 +200,7 @@ def test_what_is_chosen_of_the_list_is_in_the_address(
     assert "a-done" not in window.text("tbody")
     window.driver.back()
     until(lambda: "a-done" in window.text("tbody"), "all jobs")
-    window.driver.find_element(By.XPATH, "//th/button[text()='Job']").click()
+    window.click("//th/button[text()='Job']", By.XPATH)
     names = window.texts("tbody tr:not([hidden]) td.name")
     assert names == sorted(names)
     assert window.find("th[aria-sort=ascending]")[0].text.startswith("Job")
@@ -342,8 +342,13 @@ def test_new_tabs_reload_and_bookmarks_need_no_address(
     driver = window.driver
     cluster.client.create(job("doors", "import time; time.sleep(600)"))
     first = driver.current_window_handle
-    link = until(lambda: driver.find_element(By.LINK_TEXT, "doors"), "the job")
-    ActionChains(driver).key_down(Keys.CONTROL).click(link).key_up(Keys.CONTROL).perform()
+
+    def opened() -> bool:
+        link = driver.find_element(By.LINK_TEXT, "doors")
+        ActionChains(driver).key_down(Keys.CONTROL).click(link).key_up(Keys.CONTROL).perform()
+        return True
+
+    until(opened, "the job is there")
     until(lambda: len(driver.window_handles) == 2, "a new tab")
     (other,) = set(driver.window_handles) - {first}
     driver.switch_to.window(other)
@@ -398,7 +403,7 @@ def test_warnings_are_listed_and_other_events_summed_up(
     # Without warnings they are in sight; closed, one line says what happened.
     window.until_text("4 pods started", ".other-events summary")
     window.until_text("Started", ".other-events td")
-    window.find(".other-events summary")[0].click()
+    window.click(".other-events summary")
     until(lambda: not window.find(".other-events td")[0].is_displayed(), "they are closed")
     window.part("Overview")
     document = job("loud", "print('x')")
