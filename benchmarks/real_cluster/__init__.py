@@ -11,7 +11,7 @@ results.
         [--rounds N] [--reference replay,children,jobset] [--beside mpi-operator,jobset]
 
 ``--beside`` lets other operators run as many jobs of four pods, each on a new cluster of its own
-(see `peers`).
+(see `peers`). Kinds of other projects, MPIJob, PyTorchJob and JobSet, have no other reference.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ KINDS = {
     "ElasticJob": (jobs.elastic, 4),
     "MxJob": (jobs.mxnet, 2),
     "MPICluster": (jobs.openmpi, 3),
+    "MPIJob": (jobs.mpi_job, 3),
+    "PyTorchJob": (jobs.pytorch_job, 3),
+    "JobSet": (jobs.job_set, 3),
 }
 """How jobs of each kind are created, and with how many workers to get four pods."""
 
@@ -61,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--reference",
         type=_references,
-        default=["replay"],
         help="one or more of replay, children and jobset, with commas (default replay)",
     )
     parser.add_argument(
@@ -74,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     count = chosen.jobs
     make, workers = KINDS[chosen.kind]
     load = make(chosen.workers or workers)
+    if load.of_others and chosen.reference:
+        parser.error(f"--reference is not for {chosen.kind}s; use --beside")
+    references = chosen.reference or ([] if load.of_others else ["replay"])
     if lacking := missing():
         print("NOT RUN, this machine lacks:", *lacking, sep="\n  ")
         return
@@ -81,8 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="traincrew-bench-") as name:
         rounds = [
-            _round(Path(name), load, count, chosen.reference, chosen.beside)
-            for _ in range(chosen.rounds)
+            _round(Path(name), load, count, references, chosen.beside) for _ in range(chosen.rounds)
         ]
     for what in rounds[0]:
         ratios = sorted(found[what] for found in rounds)

@@ -51,28 +51,29 @@ def _record(recorder: Recorder) -> None:
     AiohttpTransport.request = recorded  # type: ignore[method-assign]
 
 
-async def _run(kubeconfig: str) -> None:
+async def _run(kubeconfig: str, kinds: tuple[str, ...]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    options = OperatorOptions(lease_namespace=NAMESPACE)
+    options = OperatorOptions(lease_namespace=NAMESPACE, kinds=kinds)
     await run_operator(
         load_config(kubeconfig), options, stop, on_ready=lambda: print("ready", flush=True)
     )
 
 
-def main(kubeconfig: str, recording: str) -> None:
+def main(kubeconfig: str, recording: str, *kinds: str) -> None:
     """Run until SIGTERM.
 
     Args:
         kubeconfig: Kubeconfig of the operator's ServiceAccount.
         recording: File to which the exchanges are written.
+        kinds: Of other projects, to be served, too.
     """
     configure_logging("text", "info")  # to stderr, as in production
     recorder = Recorder(Path(recording))
     _record(recorder)
     try:
-        asyncio.run(_run(kubeconfig))
+        asyncio.run(_run(kubeconfig, kinds))
     finally:
         recorder.close()
 

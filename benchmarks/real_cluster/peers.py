@@ -17,22 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from hack.cluster import binaries
-from msgspec import field
 
 from benchmarks._usage import Meter, peak_mebibytes
-from benchmarks.real_cluster import audit, jobs
-from benchmarks.real_cluster.bare import BareClient, Watched, dump
+from benchmarks.real_cluster import audit, jobs, projects
+from benchmarks.real_cluster.bare import BareClient, dump
 from benchmarks.real_cluster.runs import QUIET, Run, patience
-from traincrew.engine.resources import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from benchmarks.real_cluster.runs import HistoryRunner
+    from traincrew.engine.resources import Resource
 
-WORKERS = 3
-PODS = WORKERS + 1
 _SPACE, _ACCOUNT = "peers", "peer"
 _USER = f"system:serviceaccount:{_SPACE}:{_ACCOUNT}"
 _KUBECONFIG = "kubeconfig"
@@ -48,7 +45,6 @@ class Peer:
         program: A key of `binaries.PROGRAMS`.
         definitions: The file of its module with its CustomResourceDefinitions.
         resource: The kind of its jobs.
-        spec: The ``spec`` of a job of four pods.
         options: How it is started; called with its directory.
         ready: What its log says when it works.
         runs: Whether a status says that all of a job runs.
@@ -57,15 +53,9 @@ class Peer:
     program: str
     definitions: str
     resource: Resource
-    spec: Document
     options: Callable[[Path], list[str]]
     ready: str
-    runs: Callable[[Document], bool]
-
-
-def _template(name: str, **spec: Any) -> Document:
-    container = {"name": name, "image": "traincrew/openmpi:0.1.0", "command": ["sleep", "3600"]}
-    return {"spec": {"containers": [container], **spec}}
+    runs: Callable[[jobs.Status], bool]
 
 
 def _mpi_operator_options(directory: Path) -> list[str]:
@@ -78,11 +68,6 @@ def _mpi_operator_options(directory: Path) -> list[str]:
         "-controller-queue-burst=4000",
         "-threadiness=16",
     ]
-
-
-def _says_running(status: Document) -> bool:
-    found = {each["type"]: each["status"] for each in status.get("conditions", ())}
-    return found.get("Running") == "True"
 
 
 def _jobset_options(directory: Path) -> list[str]:
@@ -105,51 +90,22 @@ def _jobset_options(directory: Path) -> list[str]:
     ]
 
 
-def _counts_all_ready(status: Document) -> bool:
-    """JobSet has no condition for running."""
-    found = status.get("replicatedJobsStatus", ())
-    return bool(found) and all(each["ready"] == 1 for each in found)
-
-
-_LAUNCHED = {
-    "slotsPerWorker": 1,
-    "launcherCreationPolicy": "WaitForWorkersReady",  # as our masters are created
-    "mpiReplicaSpecs": {
-        "Launcher": {"replicas": 1, "template": _template("launcher")},
-        "Worker": {"replicas": WORKERS, "template": _template("worker")},
-    },
-}
-_INDEXED = {
-    "parallelism": PODS,
-    "completions": PODS,
-    "completionMode": "Indexed",
-    "backoffLimit": 0,
-    "template": _template("worker", restartPolicy="Never"),
-}
-_REPLICATED = {
-    "replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": _INDEXED}}],
-    "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-    "successPolicy": {"operator": "All"},
-    "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
-}
 PEERS = {
     "mpi-operator": Peer(
         "mpi-operator",
         "deploy/v2beta1/mpi-operator.yaml",
-        Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
-        _LAUNCHED,
+        projects.MPI_JOBS,
         _mpi_operator_options,
         "Started workers",
-        _says_running,
+        projects.says_running,
     ),
     "jobset": Peer(
         "jobset",
         "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
-        Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
-        _REPLICATED,
+        projects.JOB_SETS,
         _jobset_options,
         "Starting workers",
-        _counts_all_ready,
+        projects.counts_all_ready,
     ),
 }
 
@@ -167,10 +123,6 @@ class PeerRun(Run):
     writes: float = 0.0
     cpu: float = 0.0
     peak_mebibytes: float = 0.0
-
-
-class _Job(Watched):
-    status: Document = field(default_factory=dict)
 
 
 def run(runner: HistoryRunner, peer: Peer, count: int) -> PeerRun:
@@ -243,7 +195,7 @@ async def _run(runner: HistoryRunner, peer: Peer, count: int, pid: int) -> PeerR
     async with BareClient(runner.cluster.kubeconfig) as user:
 
         async def follow() -> None:
-            async for job in user.watch(collection, _Job, listening=listening):
+            async for job in user.watch(collection, jobs.Job, listening=listening):
                 if peer.runs(job.status):
                     seen.setdefault(job.metadata.name, time.monotonic())
                     if len(seen) == count:
@@ -255,11 +207,11 @@ async def _run(runner: HistoryRunner, peer: Peer, count: int, pid: int) -> PeerR
                     "apiVersion": peer.resource.api_version,
                     "kind": peer.resource.kind,
                     "metadata": {"name": jobs.name(number), "namespace": jobs.NAMESPACE},
-                    "spec": peer.spec,
+                    "spec": projects.SPECS[peer.resource],
                 }
                 await user.send("POST", collection, dump(document))
 
-        pods = jobs.RunningPods(user, PODS * count)
+        pods = jobs.RunningPods(user, projects.PODS * count)
         following = [asyncio.create_task(each) for each in (follow(), pods.follow())]
         await listening.wait()
         await pods.listening.wait()

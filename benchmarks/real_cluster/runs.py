@@ -24,6 +24,8 @@ from benchmarks._kinds import CHAINER_JOBS
 from benchmarks._usage import Meter, Usage, peak_mebibytes
 from benchmarks.real_cluster import audit, jobs, kwok, recording, replay
 from benchmarks.real_cluster.bare import BareClient
+from traincrew.api.crd import definition
+from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import ForbiddenError
@@ -140,8 +142,19 @@ class HistoryRunner:
 
     def _install(self) -> None:
         kubectl = self.cluster.kubectl
+        directory = ROOT / "deploy"
+        if self.load.of_others:
+            directory = self.directory / "deploy"
+            kind = self.load.resource.kind
+            values = self.directory / "values.yaml"
+            values.write_text(json.dumps({"kinds": {kind: True}}))
+            make = [sys.executable, "-m", "traincrew.cli", "manifests", f"--values={values}"]
+            subprocess.run([*make, f"--directory={directory}"], check=True)
+            for served in KINDS:
+                if served.kind == kind:
+                    self.cluster.create(definition(served))
         for name in ("0-crd.yaml", "1-namespace.yaml", "2-rbac.yaml"):
-            kubectl("create", "-f", str(ROOT / "deploy" / name))
+            kubectl("create", "-f", str(directory / name))
         kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.write_kubeconfig(NAME, NAMESPACE, self.token)
 
@@ -216,7 +229,10 @@ def operate(runner: HistoryRunner, count: int) -> Recorded:
     path = runner.directory / "recording"
     with (runner.directory / "operator.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.real_cluster.operator", runner.token, path],
+            [
+                *(sys.executable, "-m", "benchmarks.real_cluster.operator", runner.token, path),
+                *([runner.load.resource.kind] if runner.load.of_others else []),
+            ],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -241,13 +257,13 @@ async def _operate(
     runner: HistoryRunner, count: int, process: subprocess.Popen[str], path: Path
 ) -> Recorded:
     async with BareClient(runner.cluster.kubeconfig) as user:
-        phases = jobs.Phases(user, runner.load, count)
+        said = jobs.RunningJobs(user, runner.load, count)
         pods = jobs.RunningPods(user, runner.load.pods * count)
-        following = [asyncio.create_task(watched.follow()) for watched in (phases, pods)]
+        following = [asyncio.create_task(watched.follow()) for watched in (said, pods)]
         this = asyncio.current_task()
         assert this is not None
         following.append(asyncio.create_task(_cancel_at_end(process, this)))
-        await phases.listening.wait()
+        await said.listening.wait()
         await pods.listening.wait()
         meter = Meter({"operator": process.pid, **runner.pids()})
         requests = runner.requests()
@@ -256,7 +272,7 @@ async def _operate(
         created = time.monotonic()
         all_pods = await pods.all(patience(count))
         effort = meter.read().total
-        running = await phases.all_in("Running", patience(count))
+        running = await said.all(patience(count))
         last_write = await _rest(path)
         used = meter.read()
         for task in following:
@@ -285,7 +301,7 @@ async def _operate(
         max(write.ended for job in by_job.values() for write in job if replay.is_event(write))
         - started,
         [_statuses_until_running(job) for job in by_job.values()],
-        [phases.seen["Running"][job] - last for job, last in pods.last_of_each().items()],
+        [said.seen[job] - last for job, last in pods.last_of_each().items()],
     )
 
 
@@ -346,13 +362,13 @@ async def _repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: b
         BareClient(runner.token) as bare,
         asyncio.TaskGroup() as group,
     ):
-        phases = jobs.Phases(user, runner.load, count)
+        said = jobs.RunningJobs(user, runner.load, count)
         pods = jobs.RunningPods(user, runner.load.pods * count)
         cluster = replay.cluster_of(bare, runner.load)
-        watches = (phases.follow(), pods.follow(), *cluster.watches())
+        watches = (said.follow(), pods.follow(), *cluster.watches())
         following = [group.create_task(watch) for watch in watches]
         await asyncio.sleep(0)  # let them begin
-        await phases.listening.wait()
+        await said.listening.wait()
         await pods.listening.wait()
         await cluster.wait_listening()
         repeating = replay.Replay(
@@ -373,7 +389,7 @@ async def _repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: b
         effort = meter.read().total
         await waiting
         if not children_only:
-            running = await phases.all_in("Running", patience(count))
+            running = await said.all(patience(count))
         last_write = repeating.last_write
         await asyncio.sleep(QUIET)  # the operator's run is idle for as long
         used = meter.read()
