@@ -42,7 +42,7 @@ run-mpi: $(VENV)/.run ## Run MPI ranks from values of kube-openmpi, scale, run a
 	$(BIN)/traincrew mpi examples/openmpi/values/scaled.yaml --name hello | \
 	  $(BIN)/traincrew run - --scale 3@4s
 
-test: setup ## Fast tests (about 3 minutes on two cores)
+test: setup ## Fast tests (3 to 6 minutes on two cores)
 	$(BIN)/python -m hack.inmemory $(BIN)/python -m pytest -n 5 --dist worksteal tests
 
 suites: setup ## Heavier suites: real kubectl, real training, faults (PART=turn: those of CI)
