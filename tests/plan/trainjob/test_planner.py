@@ -44,6 +44,21 @@ def test_it_fails_as_its_jobset_does_and_says_why() -> None:
     assert "pod digits-node-0-1: container main exited with code 3" in failed["message"]
 
 
+def test_counts_of_a_jobset_that_come_after_the_end_are_told() -> None:
+    """Its controller may see later than we do that the pods are gone."""
+    world = TrainJobWorld(trained(trainer=NODES)).begin()
+    world.active = 1
+    world.settle()
+    world.says("Failed", "FailedJobs", "jobset failed")
+    world.pods.clear()
+    world.settle()
+    assert world.status["replicaStatuses"]["node"]["active"] == 0
+    assert [each["active"] for each in world.status["jobsStatus"]] == [1]
+    world.active = 0
+    world.settle()
+    assert [each["active"] for each in world.status["jobsStatus"]] == [0]
+
+
 def test_it_waits_for_its_runtime() -> None:
     world = TrainJobWorld(trained("mine", kind=KINDS[1]))
     world.settle()

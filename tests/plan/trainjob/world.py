@@ -42,6 +42,8 @@ class TrainJobWorld(World):
     """One TrainJob and everything around it."""
 
     key = ChildKey("JobSet", "digits")
+    active = 0
+    """What the JobSet counts of each of its replicated jobs."""
 
     def __init__(self, manifest: dict[str, Any], *runtimes: dict[str, Any]) -> None:
         super().__init__(manifest)
@@ -77,6 +79,7 @@ class TrainJobWorld(World):
                 for index in range(job["template"]["spec"]["parallelism"]):
                     self._member(f"digits-{job['name']}-0-{index}", job, uid)
         counts = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+        counts["active"] = self.active
         status = found.setdefault("status", {})
         status["replicatedJobsStatus"] = [{"name": name, **counts} for name in self.jobs]
         return changed or before != (sorted(self.pods), status)

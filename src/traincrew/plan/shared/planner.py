@@ -21,6 +21,7 @@ from __future__ import annotations
 # Over 400 lines: the decisions for a job, one after the other; each needs what the others found.
 import re
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -54,6 +55,13 @@ _LEAVING = re.compile(r";? \d+ pods? (?:is|are) being ended\.?$")
 
 _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
+
+
+def _counts_active(field: Any) -> bool:
+    """Return whether a field of a status, by role or a list of roles, counts what is active."""
+    found = field.values() if isinstance(field, dict) else field
+    roles = found if isinstance(field, (dict, list)) else ()
+    return any(role.get("active") for role in roles if isinstance(role, dict))
 
 
 class JobPlanner(Holding[Spec, AnyStatus]):
@@ -208,9 +216,9 @@ class JobPlanner(Holding[Spec, AnyStatus]):
         """
         if not self.stored.finished or any(pod.active for pod in self.observed.pods):
             return False
-        roles = self.observed.job.status.get("replicaStatuses") or {}
-        found = roles.values() if isinstance(roles, dict) else roles
-        return not any(role.get("active") for role in found if isinstance(role, dict))
+        # Counts of children may follow later than the pods.
+        counts = [self.observed.job.status.get(name) for name in self.live_fields]
+        return not any(_counts_active(found) for found in counts)
 
     def _plan_finished(self, policy: CommonPolicy) -> Plan | Question:
         """Plan for a finished job: only the cleanup of pods and the time to live continue."""

@@ -54,15 +54,15 @@ def status_with_counts(
         pods: The pods.
         total: How many pods there should be.
     """
-    roles: dict[str, list[ObservedPod]] = {}
-    for pod in pods:
-        roles.setdefault(pod.metadata.labels.get(LABEL_ROLE, ""), []).append(pod)
     counts = stored.jobs_status
     if jobset is not None:
         counts = [
             JobStatus(name=each["name"], **{name: int(each.get(name) or 0) for name in _COUNTS})
             for each in jobset.status.get("replicatedJobsStatus") or []
         ]
+    roles: dict[str, list[ObservedPod]] = {each.name: [] for each in counts}
+    for pod in pods:
+        roles.setdefault(pod.metadata.labels.get(LABEL_ROLE, ""), []).append(pod)
     ready = sum(pod.ready for pod in pods)
     return msgspec.structs.replace(
         stored,
