@@ -1,4 +1,4 @@
-"""A kind of job is two folders: those of docs/guides/add-a-kind.md work without other edits."""
+"""A kind is two folders: those of docs/guides/add-a-kind.md work without other edits."""
 
 from __future__ import annotations
 
