@@ -163,6 +163,8 @@ def _install(runner: HistoryRunner, peer: Peer) -> Path:
     path = binaries.module_directory(peer.program) / peer.definitions
     for document in yaml.safe_load_all(path.read_text()):
         if document and document["kind"] == "CustomResourceDefinition":
+            # Ours of this name is there if its jobs are compared.
+            kubectl("delete", "crd", document["metadata"]["name"], "--ignore-not-found")
             runner.cluster.create(document)
     kubectl("wait", "--for=condition=Established", "crd", "--all")
     kubectl("create", "namespace", _SPACE)
