@@ -116,11 +116,6 @@ class Cluster:
                     await self.client.create(_RUNTIMES, document)
         if self._has_controllers or not _STORED:
             await self._start_controllers()
-        with contextlib.suppress(Exception):
-            await self.client.create(
-                NAMESPACES,
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
-            )
         self._start(self._kubelet())
         if not _STORED:
             await self.until(self._has_settled)

@@ -34,6 +34,10 @@ def name(number: int) -> str:
     return f"bench-{number:05d}"
 
 
+def _is_running(status: Status) -> bool:
+    return status.phase == "Running"
+
+
 @dataclass(frozen=True)
 class Load:
     """Jobs of one kind.
@@ -53,7 +57,7 @@ class Load:
     children: int
     more_writes: int
     spec: dict[str, Any]
-    runs: Callable[[Status], bool] = lambda status: status.phase == "Running"
+    runs: Callable[[Status], bool] = _is_running
     of_others: bool = False
 
     @property
@@ -185,76 +189,26 @@ class Status(Struct, rename="camel"):
     replicated_jobs_status: list[_JobStatus] = field(default_factory=list)
 
 
-class Job(Watched):
-    """A job or a pod that is followed."""
-
+class _Followed(Watched):  # a job or a pod
     status: Status = field(default_factory=Status)
 
 
-class RunningPods:
-    """Records when each pod of the namespace was first observed running, on the monotonic clock.
+class _Running:
+    """Records when each of several objects was first observed running, on the monotonic clock.
 
     Args:
         client: Client of a user.
-        count: Number of expected pods.
+        path: Their collection.
+        runs: Whether a status says that one runs.
+        count: Number of expected objects.
     """
 
-    def __init__(self, client: BareClient, count: int) -> None:
+    def __init__(
+        self, client: BareClient, path: str, runs: Callable[[Status], bool], count: int
+    ) -> None:
         self._client = client
-        self._count = count
-        self._seen: dict[str, float] = {}
-        self.listening = asyncio.Event()
-        """Set once no change can be missed any more."""
-        self._all = asyncio.Event()
-
-    async def follow(self) -> None:
-        """Watch until cancelled."""
-        path = PODS.path(NAMESPACE)
-        async for pod in self._client.watch(path, Job, listening=self.listening):
-            if pod.status.phase == "Running":
-                self._seen.setdefault(pod.metadata.name, time.monotonic())
-                if len(self._seen) >= self._count:
-                    self._all.set()
-
-    async def all(self, seconds: float) -> float:
-        """Wait until every pod runs; return when the last one was observed to.
-
-        Raises:
-            SystemExit: Not all of them ran within this many seconds.
-        """
-        try:
-            await asyncio.wait_for(self._all.wait(), seconds)
-        except TimeoutError:
-            raise SystemExit(
-                f"{len(self._seen)} of {self._count} pods run after {seconds:.0f} s"
-            ) from None
-        return max(self._seen.values())
-
-    def half(self) -> float:
-        """Return when half of the pods that run by now did."""
-        return median(self._seen.values())
-
-    def last_of_each(self) -> dict[str, float]:
-        """Return when the last pod of each job, by its name, was observed running."""
-        last: dict[str, float] = {}
-        for pod, seconds in self._seen.items():
-            job = pod[: len(name(0))]
-            last[job] = max(seconds, last.get(job, seconds))
-        return last
-
-
-class RunningJobs:
-    """Records when the status of each job first said that it runs, on the monotonic clock.
-
-    Args:
-        client: Client of a user.
-        load: The jobs.
-        count: Number of expected jobs.
-    """
-
-    def __init__(self, client: BareClient, load: Load, count: int) -> None:
-        self._client = client
-        self._load = load
+        self._path = path
+        self._runs = runs
         self._count = count
         self.seen: dict[str, float] = {}
         self.listening = asyncio.Event()
@@ -263,25 +217,63 @@ class RunningJobs:
 
     async def follow(self) -> None:
         """Watch until cancelled."""
-        async for job in self._client.watch(self._load.path, Job, listening=self.listening):
-            if self._load.runs(job.status):
-                self.seen.setdefault(job.metadata.name, time.monotonic())
+        async for found in self._client.watch(self._path, _Followed, listening=self.listening):
+            if self._runs(found.status):
+                self.seen.setdefault(found.metadata.name, time.monotonic())
                 if len(self.seen) >= self._count:
                     self._all.set()
 
     async def all(self, seconds: float) -> float:
-        """Wait until every job runs; return when the last one was said to.
+        """Wait until every one runs; return when the last one was observed to.
 
         Raises:
-            SystemExit: Not all of them did within this many seconds.
+            SystemExit: Not all of them ran within this many seconds.
         """
         try:
             await asyncio.wait_for(self._all.wait(), seconds)
         except TimeoutError:
             raise SystemExit(
-                f"{len(self.seen)} of {self._count} jobs run after {seconds:.0f} s"
+                f"{len(self.seen)} of {self._count} {self._path.rpartition('/')[2]} run after"
+                f" {seconds:.0f} s"
             ) from None
         return max(self.seen.values())
+
+
+class RunningPods(_Running):
+    """Records when each pod of the namespace was first observed running.
+
+    Args:
+        client: Client of a user.
+        count: Number of expected pods.
+    """
+
+    def __init__(self, client: BareClient, count: int) -> None:
+        super().__init__(client, PODS.path(NAMESPACE), _is_running, count)
+
+    def half(self) -> float:
+        """Return when half of the pods that run by now did."""
+        return median(self.seen.values())
+
+    def last_of_each(self) -> dict[str, float]:
+        """Return when the last pod of each job, by its name, was observed running."""
+        last: dict[str, float] = {}
+        for pod, seconds in self.seen.items():
+            job = pod[: len(name(0))]
+            last[job] = max(seconds, last.get(job, seconds))
+        return last
+
+
+class RunningJobs(_Running):
+    """Records when the status of each job first said that it runs.
+
+    Args:
+        client: Client of a user.
+        load: The jobs.
+        count: Number of expected jobs.
+    """
+
+    def __init__(self, client: BareClient, load: Load, count: int) -> None:
+        super().__init__(client, load.path, load.runs, count)
 
 
 async def create(

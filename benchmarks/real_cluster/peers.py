@@ -20,7 +20,7 @@ from hack.cluster import binaries
 
 from benchmarks._usage import Meter, peak_mebibytes
 from benchmarks.real_cluster import audit, jobs, projects
-from benchmarks.real_cluster.bare import BareClient, dump
+from benchmarks.real_cluster.bare import BareClient
 from benchmarks.real_cluster.runs import QUIET, Run, patience
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.real_cluster.runs import HistoryRunner
-    from traincrew.engine.resources import Resource
 
 _SPACE, _ACCOUNT = "peers", "peer"
 _USER = f"system:serviceaccount:{_SPACE}:{_ACCOUNT}"
@@ -44,18 +43,16 @@ class Peer:
     Attributes:
         program: A key of `binaries.PROGRAMS`.
         definitions: The file of its module with its CustomResourceDefinitions.
-        resource: The kind of its jobs.
+        load: Its jobs.
         options: How it is started; called with its directory.
         ready: What its log says when it works.
-        runs: Whether a status says that all of a job runs.
     """
 
     program: str
     definitions: str
-    resource: Resource
+    load: jobs.Load
     options: Callable[[Path], list[str]]
     ready: str
-    runs: Callable[[jobs.Status], bool]
 
 
 def _mpi_operator_options(directory: Path) -> list[str]:
@@ -94,18 +91,16 @@ PEERS = {
     "mpi-operator": Peer(
         "mpi-operator",
         "deploy/v2beta1/mpi-operator.yaml",
-        projects.MPI_JOBS,
+        jobs.mpi_job(projects.WORKERS),
         _mpi_operator_options,
         "Started workers",
-        projects.says_running,
     ),
     "jobset": Peer(
         "jobset",
         "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
-        projects.JOB_SETS,
+        jobs.job_set(projects.WORKERS),
         _jobset_options,
         "Starting workers",
-        projects.counts_all_ready,
     ),
 }
 
@@ -191,51 +186,26 @@ def _install(runner: HistoryRunner, peer: Peer) -> Path:
 
 
 async def _run(runner: HistoryRunner, peer: Peer, count: int, pid: int) -> PeerRun:
-    collection = peer.resource.path(jobs.NAMESPACE)
-    seen: dict[str, float] = {}
-    listening, all_run = asyncio.Event(), asyncio.Event()
     async with BareClient(runner.cluster.kubeconfig) as user:
-
-        async def follow() -> None:
-            async for job in user.watch(collection, jobs.Job, listening=listening):
-                if peer.runs(job.status):
-                    seen.setdefault(job.metadata.name, time.monotonic())
-                    if len(seen) == count:
-                        all_run.set()
-
-        async def create() -> None:
-            for number in numbers:
-                document = {
-                    "apiVersion": peer.resource.api_version,
-                    "kind": peer.resource.kind,
-                    "metadata": {"name": jobs.name(number), "namespace": jobs.NAMESPACE},
-                    "spec": projects.SPECS[peer.resource],
-                }
-                await user.send("POST", collection, dump(document))
-
-        pods = jobs.RunningPods(user, projects.PODS * count)
-        following = [asyncio.create_task(each) for each in (follow(), pods.follow())]
-        await listening.wait()
+        said = jobs.RunningJobs(user, peer.load, count)
+        pods = jobs.RunningPods(user, peer.load.pods * count)
+        following = [asyncio.create_task(each.follow()) for each in (said, pods)]
+        await said.listening.wait()
         await pods.listening.wait()
         meter = Meter({"peer": pid, **runner.pids()})
         requests = runner.requests()
-        numbers = iter(range(count))
         started = time.monotonic()
-        await asyncio.gather(*(create() for _ in range(jobs.CONCURRENCY)))
+        await jobs.create(user, peer.load, count)
         created = time.monotonic()
         all_pods = await pods.all(patience(count))
         effort = meter.read().total
-        try:
-            await asyncio.wait_for(all_run.wait(), patience(count))
-        except TimeoutError:
-            raise SystemExit(f"{len(seen)} of {count} jobs of the peer run") from None
+        running = await said.all(patience(count))
         await asyncio.sleep(QUIET)
         used = meter.read()
         for task in following:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-    running = max(seen.values())
     writes, _ = audit.writes(audit.read(runner.cluster.audit_log), _USER, jobs.NAMESPACE)
     return PeerRun(
         created - started,

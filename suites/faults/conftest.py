@@ -26,7 +26,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write status counters at once, so that a life cycle does not take seconds."""
     monkeypatch.setattr(deferral, "STATUS_INTERVAL", 0.1)
     monkeypatch.setattr(states, "MIN_RECREATE_AGE", timedelta(0))
-    # Pods are told apart by the second in which they were created.
+    # The second in which pods were created tells which one is newer.
     monkeypatch.setattr(backoff, "FIRST", 1.0)
 
 

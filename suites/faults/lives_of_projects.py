@@ -36,7 +36,7 @@ def named(manifest: Document, name: str, **spec: Any) -> Document:
 
 
 class ProjectLife(Life):
-    """A job whose pods are told apart by their labels."""
+    """A job whose pods are identified by their labels."""
 
     def place(self, pod: Document) -> str:
         """Return the role and index of a pod, such as ``worker-0``."""
@@ -145,7 +145,7 @@ class MPIJobLife(ProjectLife):
         await self.until_left(cluster, "launcher")
 
     async def until_discovered(self, cluster: Cluster, workers: int) -> None:
-        """Wait until the launcher is told of so many workers."""
+        """Wait until the launcher can discover this many workers."""
 
         async def check() -> bool:
             config = await cluster.find(CONFIG_MAPS, f"{self.name}-config")

@@ -21,7 +21,7 @@ from traincrew.operator.kinds import (
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
 from traincrew.operator.queues import CLASSES, FLAVORS, POD_CLASSES, WORKLOADS
-from traincrew.plan.shared.kind import PODS, SECRETS
+from traincrew.plan.shared.kind import PODS
 from traincrew.plan.shared.schedulers import ENGINES, PLURAL
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _child_rules(kinds: Iterable[PlannedKind]) -> list[Document]:
     for child in children:
         if child != PODS:
             verbs = "get list watch create patch" if child.watched else "get create"
-            verbs += " patch" if child == SECRETS else ""  # to rotate keys
+            verbs += " patch" if child.has_keys else ""
             verbs += " delete" if child in deleted else ""
             rules.setdefault((child.group, verbs), []).append(child.plural)
     for child in dict.fromkeys(child for kind in kinds for child in kind.descendants):

@@ -38,7 +38,9 @@ class Child(NamedTuple):
     view: type[ChildView] = ChildView
     watched: bool = True
     """Whether the operator caches the objects. Others are only created; if that fails because an
-    object of the name exists, it is read, and changed only to rotate the keys in it."""
+    object of the name exists, it is read."""
+    has_keys: bool = False
+    """Whether one that is not watched is changed nevertheless, to rotate the keys in it."""
 
 
 RBAC = "rbac.authorization.k8s.io"
@@ -46,7 +48,7 @@ NETWORKING = "networking.k8s.io"
 
 SERVICE_ACCOUNTS = Child("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Child("", "v1", "services", "Service")
-SECRETS = Child("", "v1", "secrets", "Secret", watched=False)
+SECRETS = Child("", "v1", "secrets", "Secret", watched=False, has_keys=True)
 CLAIMS = Child("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", watched=False)
 CONFIG_MAPS = Child("", "v1", "configmaps", "ConfigMap", ConfigMapView)
 PODS = Child("", "v1", "pods", "Pod", ObservedPod)
