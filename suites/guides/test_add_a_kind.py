@@ -1,4 +1,4 @@
-"""A kind is two folders: those of docs/guides/add-a-kind.md work without other edits."""
+"""A kind consists of two folders: the guide's files work without any other edit."""
 
 from __future__ import annotations
 
