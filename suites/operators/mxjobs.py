@@ -36,6 +36,8 @@ def job(mode: str = "MXTrain", run: Document | None = None, **specs: Document) -
 _LONG = "sleep 600"
 _SCHEDULER = replicas(script="sleep 6")
 """A scheduler that ends after the others, so that all of them are counted."""
+_FAILS_LATER = "sleep 4; exit 1"
+"""Fails when the others run, so that they are counted: theirs does not count after the end."""
 _PORTS = [{"name": "mxjob-port", "containerPort": 4711}, {"name": "http", "containerPort": 80}]
 _TEMPLATE: Document = {
     "metadata": {
@@ -73,7 +75,7 @@ CASES: dict[str, Case] = {
         job(
             Scheduler=replicas(script=_LONG),
             Server=replicas(script=_LONG),
-            Worker=replicas(script="exit 1"),
+            Worker=replicas(script=_FAILS_LATER),
         ),
         "Failed",
     ),

@@ -38,6 +38,8 @@ _LONG = "sleep 600"
 _LAST = "sleep 6"
 _MASTER = replicas(script=_LAST)
 """A master that ends after its workers, so that all of them are counted."""
+_FAILS_LATER = "sleep 4; exit 1"
+"""Fails when the others run, so that they are counted: theirs does not count after the end."""
 _PORTS = [{"name": "pytorchjob-port", "containerPort": 4711}, {"name": "http", "containerPort": 80}]
 _TEMPLATE: Document = {
     "metadata": {"labels": {"team": "vision"}, "annotations": {"example.com/note": "kept"}},
@@ -89,7 +91,7 @@ CASES: dict[str, Case] = {
         job(None, replicas(script=_LONG), elasticPolicy={"maxReplicas": 4, "metrics": [_METRIC]}),
         "Running",
     ),
-    "never": Case(job(replicas(script=_LONG), replicas(1, "exit 1", "Never")), "Failed"),
+    "never": Case(job(replicas(script=_LONG), replicas(1, _FAILS_LATER, "Never")), "Failed"),
     "never-killed": Case(job(replicas(1, "exit 137", "Never"), None), "Failed"),
     "permanent": Case(job(replicas(1, "exit 1", "ExitCode"), None), "Failed"),
     "limit": Case(job(replicas(1, "exit 1"), None, runPolicy={"backoffLimit": 0}), "Failed"),

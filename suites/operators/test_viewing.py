@@ -118,8 +118,9 @@ CASES = {
     "pt-image": Case(pytorch("pt-image", image=MISSING), "Created", "no-environment", NO_IMAGE),
     "pt-large": Case(pytorch("pt-large", resources=LARGE), "Created", "insufficient-cpu"),
     "pt-fails": Case(pytorch("pt-fails", FAILS), "Failed", "program-failed", ("exit code 3",)),
+    # Its second restart comes after the kubelet has told that it waits.
     "pt-limit": Case(
-        pytorch("pt-limit", FAILS, policy="OnFailure", runPolicy={"backoffLimit": 1}),
+        pytorch("pt-limit", FAILS, policy="OnFailure", runPolicy={"backoffLimit": 2}),
         "Failed", "retries-exhausted", ("event ", "pt-limit-master-0"),
     ),
     "pt-again": Case(
