@@ -91,6 +91,14 @@ class User:
         """Create an object, or change it."""
         self.kubectl("apply", "-f", "-", given=json.dumps(document))
 
+    def apply_published(self, *manifest: str) -> None:
+        """Create or change what manifests have that another project has published.
+
+        Args:
+            manifest: Options of kubectl that name them: ``--filename=…`` or ``--kustomize=…``.
+        """
+        self.kubectl("apply", "--server-side", *manifest)
+
     def until(
         self,
         what: str,

@@ -52,8 +52,7 @@ def up(  # noqa: PLR0917 - one for each option
     """Build what is missing, start a cluster, and print how to connect to it."""
     if queues and not nodes:
         raise click.UsageError("--kueue: needs --nodes=1 or more, because it runs in a pod")
-    arguments = kueue.ARGUMENTS if queues else {}
-    options = Options(name, nodes, arguments, release=release, gangs=engine)
+    options = Options(name, nodes, release=release, gangs=engine)
     cluster = RealCluster(options, _report)
     cluster.start()
     cluster.load_images(images)

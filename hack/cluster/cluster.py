@@ -321,6 +321,12 @@ class RealCluster:
         for node in self.nodes:
             node.load(images)
 
+    def name_image(self, image: str, names: Iterable[str]) -> None:
+        """Give an image of every node more names: see `Node.name_image`."""
+        names = list(names)
+        for node in self.nodes:
+            node.name_image(image, names)
+
 
 def running() -> list[RealCluster]:
     """Return the clusters of this machine."""

@@ -243,6 +243,8 @@ class ControlPlane:
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={proxy.certificate}",
             f"--proxy-client-key-file={proxy.key}",
+            # They, and webhooks, are asked at the addresses of pods: only nodes know Services.
+            "--enable-aggregator-routing=true",
             "--authorization-mode=Node,RBAC",
             # Only this plugin checks the `finalizers` subresources that our role grants.
             "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",

@@ -107,15 +107,28 @@ class Node:
             NotReady: containerd refused one; the message is containerd's.
         """
         for image in images:
-            command = [str(binaries.path("ctr")), "-a", str(self.socket), "-n", "k8s.io"]
-            result = subprocess.run(
-                [*command, "images", "import", "--no-unpack=false", str(image)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if result.returncode != 0:
-                raise NotReady(f"{self.name}: importing {image}: {result.stderr.strip()}")
+            self._images("import", "--no-unpack=false", str(image))
+
+    def name_image(self, image: str, names: Iterable[str]) -> None:
+        """Give an image that was loaded more names.
+
+        Args:
+            image: Its full name, with registry and tag.
+            names: As full as that.
+
+        Raises:
+            NotReady: containerd has no such image.
+        """
+        self._images("tag", "--force", image, *names)
+
+    def _images(self, command: str, *arguments: str) -> None:
+        ctr = [str(binaries.path("ctr")), "-a", str(self.socket), "-n", "k8s.io"]
+        result = subprocess.run(
+            [*ctr, "images", command, *arguments], capture_output=True, text=True, check=False
+        )
+        if result.returncode != 0:
+            words = " ".join((command, *arguments))
+            raise NotReady(f"{self.name}: images {words}: {result.stderr.strip()}")
 
     def clean(self) -> None:
         """Remove its cgroups; nothing may run on it any more."""

@@ -74,6 +74,11 @@ def running(user: User, case: str) -> bool:
 @pytest.mark.parametrize("case", CASES)
 def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
     theirs, ours = (settled(user, case) for user in both)
+    assert_same(ours, theirs, case)
+
+
+def assert_same(ours: Document, theirs: Document, case: str) -> None:
+    """Assert that users see the same, as `beside.assert_same` does."""
     # Ours has conditions of all kinds beside; why a pod failed comes behind what JobSet says.
     ours["conditions"] = {
         kind: (found[0], found[1], found[2][: len(theirs["conditions"][kind][2])])

@@ -55,6 +55,11 @@ def install(user: User) -> None:
     installed(user, f"--filename={file}", namespace=name, deployment=name)
 
 
+def settled(user: User, case: str) -> beside.Document:
+    """What is seen of a job when its pods do not change any more."""
+    return beside.settled(user, observed, case, PODS_LEFT.get(case))
+
+
 @pytest.fixture(scope="module")
 def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, User]]:
     """Someone with mpi-operator on a cluster, and someone with ours, after all cases."""
@@ -66,8 +71,7 @@ def both(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
 @pytest.mark.parametrize("case", CASES)
 def test_users_see_the_same(both: tuple[User, User], case: str) -> None:
-    left = PODS_LEFT.get(case)
-    theirs, ours = (beside.settled(user, observed, case, left) for user in both)
+    theirs, ours = (settled(user, case) for user in both)
     beside.assert_same(ours, theirs, case, KNOWN)
 
 

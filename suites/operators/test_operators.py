@@ -9,7 +9,7 @@ from suites.shell import User
 
 def installed(user: User, *manifest: str, namespace: str, deployment: str) -> None:
     """Install an operator and wait until it is available."""
-    user.kubectl("apply", "--server-side", *manifest)
+    user.apply_published(*manifest)
     user.kubectl(
         *("wait", "deployment", deployment, "--namespace", namespace),
         *("--for=condition=Available", "--timeout=180s"),

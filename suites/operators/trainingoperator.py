@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from suites.operators import beside
@@ -25,6 +26,13 @@ def manifest(kind: str, job: str, spec: Document) -> Document:
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
+def install(user: User, program: str) -> None:
+    """Install a release of training-operator: a directory of `hack/cluster/modules`."""
+    source = sources("github.com/kubeflow/training-operator", program)
+    overlay = f"--kustomize={source}/manifests/overlays/standalone"
+    installed(user, overlay, namespace="kubeflow", deployment="training-operator")
+
+
 @contextlib.contextmanager
 def both(
     kind: str, cases: Mapping[str, Case], *, program: str, catalog: Path, directory: Path
@@ -39,13 +47,10 @@ def both(
         directory: An empty one.
     """
 
-    def install(user: User) -> None:
-        source = sources("github.com/kubeflow/training-operator", program)
-        overlay = f"--kustomize={source}/manifests/overlays/standalone"
-        installed(user, overlay, namespace="kubeflow", deployment="training-operator")
-
     jobs = {case: (manifest(kind, case, each.spec), each.ends) for case, each in cases.items()}
-    with beside.both(directory, catalog, install, plural(kind), jobs) as users:
+    with beside.both(
+        directory, catalog, partial(install, program=program), plural(kind), jobs
+    ) as users:
         yield users
 
 

@@ -84,8 +84,7 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
     """A user of a cluster with Kueue and our operator."""
     require_real_cluster()
     archives = [images.build(name) for name in IMAGES]
-    options = Options("kueue", nodes=2, arguments=kueue.ARGUMENTS)
-    with RealCluster(options, print) as cluster:
+    with RealCluster(Options("kueue", nodes=2), print) as cluster:
         cluster.load_images(archives)
         cluster.kubectl("create", "-f", str(DEPLOY))
         kueue.install(cluster, print)

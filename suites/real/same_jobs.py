@@ -1,0 +1,219 @@
+"""The same jobs, by another project's operator and by ours, on one real cluster.
+
+It goes as the guide for the installation says: the project's operator runs all jobs, is scaled to
+zero, and its webhooks are removed; then ours is installed by the chart, and runs jobs of the same
+manifests. The definition stays the project's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+from hack.cluster import published
+from suites.operators import modules
+from suites.shell import User
+
+from traincrew.local.directories import default_cache
+
+from .faults.jobs import IMAGE
+from .install_support import CHART, NAME, SECONDS, run, uninstall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hack.cluster import RealCluster
+    from suites.operators.beside import Case
+
+Document = dict[str, Any]
+SHELLS = ("busybox:1", "busybox:2", "alpine:3.10")
+"""Images of the jobs: anything with a shell."""
+CHILDREN = "pods,jobs,services,configmaps,secrets,horizontalpodautoscalers,persistentvolumeclaims"
+OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
+STATUS = "traincrew.dev/status"
+TOLD_SECONDS = 30.0
+
+
+class Project(NamedTuple):
+    """Another project, and jobs of its kind.
+
+    Attributes:
+        kinds: The kinds that ours serves in its place; the first one is that of the jobs.
+        plural: The kind of the jobs, for kubectl.
+        install: Installs its operator.
+        operators: Namespace and name of each of its Deployments.
+        manifest: Returns a job with a name and a spec.
+        cases: The jobs.
+        settled: Returns what a user sees of a job that has come to rest.
+        broken: Specs that are not allowed, each with a word that says which field is wrong.
+        prepare: Creates what the jobs need, before each operator has them.
+        at_once: How many of them run at a time: few, where all pods have to run before one ends.
+    """
+
+    kinds: tuple[str, ...]
+    plural: str
+    install: Callable[[User], None]
+    operators: tuple[tuple[str, str], ...]
+    manifest: Callable[[str, Document], Document]
+    cases: Mapping[str, Case]
+    settled: Callable[[User, str], Document]
+    broken: Mapping[str, tuple[Document, str]]
+    prepare: Callable[[User], None] = lambda _: None
+    at_once: int = 8
+
+
+class Seen(NamedTuple):
+    """What a user sees of one operator.
+
+    Attributes:
+        jobs: Of each case, when it has come to rest.
+        said: Of each broken spec: the refusal, or else what the job and its events say.
+    """
+
+    jobs: dict[str, Document]
+    said: dict[str, str]
+
+
+class Both(NamedTuple):
+    """What a user sees of both operators."""
+
+    theirs: Seen
+    ours: Seen
+
+
+class Administrator(User):
+    """Someone who may do everything on a real cluster.
+
+    Args:
+        cluster: The cluster.
+        home: Of logs.
+    """
+
+    def __init__(self, cluster: RealCluster, home: Path) -> None:
+        super().__init__(home, default_cache())
+        self.cluster = cluster
+        self.kubeconfig = cluster.kubeconfig
+        self.environment["KUBECONFIG"] = str(cluster.kubeconfig)
+        self.applied: list[str] = []
+        self._programs = _programs()
+
+    def apply_published(self, *manifest: str) -> None:
+        for option in manifest:
+            name, _, path = option.partition("=")
+            kustomized = name == "--kustomize"
+            text = self.kubectl("kustomize", path) if kustomized else Path(path).read_text()
+            self.applied.append(text)
+            published.apply(self.cluster, text, self._programs)
+
+    def log(self) -> str:
+        return self.does("kubectl", "logs", *OPERATOR, "--tail=-1", "--prefix", code=None)
+
+
+def _programs() -> dict[str, published.Program]:
+    """The programs of other projects, by the images that their catalog has them for."""
+    catalog = yaml.safe_load((modules.HERE / "environments.yaml").read_text())
+    found: dict[str, published.Program] = {}
+    for each in catalog["environments"]:
+        for inside, source in each.get("files", {}).items():
+            if each.get("command") == [inside]:
+                program = published.Program(Path(source).name, inside.removeprefix("/"))
+                found |= {image.partition(":")[0]: program for image in each["images"]}
+    return found
+
+
+def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
+    """Run all jobs by another project's operator, hand over, and run them by ours.
+
+    Args:
+        project: The project.
+        cluster: The cluster.
+        home: An empty directory.
+    """
+    user = Administrator(cluster, home)
+    user.timeout = 600
+    cluster.name_image(IMAGE, [f"docker.io/library/{name}" for name in SHELLS])
+    helm = cluster.binary("helm")
+    with contextlib.ExitStack() as stack:
+        uninstall(cluster)
+        stack.callback(uninstall, cluster)
+        stack.callback(_remove, user)
+        project.install(user)
+        theirs = _see(user, project)
+
+        for namespace, name in project.operators:
+            user.kubectl("scale", "deployment", name, "-n", namespace, "--replicas=0")
+        webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
+        user.kubectl("delete", webhooks, "--all")
+        run(helm, cluster, "install", "crew", str(CHART), f"--namespace={NAME}",
+            "--create-namespace", "--wait", f"--timeout={SECONDS:g}s",
+            *(f"--set=kinds.{kind}=true" for kind in project.kinds))  # fmt: skip
+        stack.callback(run, helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+        ours = _see(user, project)
+        log = user.log()
+    assert "Traceback" not in log, log
+    return Both(theirs, ours)
+
+
+def _remove(user: Administrator) -> None:
+    """Remove what was installed of the project."""
+    for text in reversed(user.applied):
+        user.kubectl(
+            *("delete", "-f", "-", "--ignore-not-found", f"--timeout={SECONDS:g}s"), given=text
+        )
+
+
+def _see(user: Administrator, project: Project) -> Seen:
+    project.prepare(user)
+    jobs: dict[str, Document] = {}
+    names = list(project.cases)
+    for first in range(0, len(names), project.at_once):
+        some = names[first : first + project.at_once]
+        for name in some:
+            user.create(project.manifest(name, project.cases[name].spec))
+        for name in some:
+            if ends := project.cases[name].ends:
+                user.kubectl("wait", f"{project.plural}/{name}", f"--for=condition={ends}",
+                             "--timeout=180s")  # fmt: skip
+        jobs |= {name: project.settled(user, name) for name in some}
+        _delete(user, project)
+    said = {name: _said(user, project, name) for name in project.broken}
+    _delete(user, project)
+    # Not one by one: there are hundreds.
+    user.kubectl("delete", "--raw=/api/v1/namespaces/default/events")
+    return Seen(jobs, said)
+
+
+def _delete(user: User, project: Project) -> None:
+    """Delete all jobs, and wait until nothing is left of them."""
+    user.kubectl("delete", project.plural, "--all", f"--timeout={SECONDS:g}s")
+    user.kubectl("delete", "persistentvolumeclaims", "--all", "--wait=false")
+
+    def gone() -> bool:
+        # They end at once, whatever their programs do.
+        user.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+        found = user.get(CHILDREN)["items"]
+        return not any("ownerReferences" in each["metadata"] for each in found)
+
+    user.until("nothing is left of the jobs", gone, 90)
+
+
+def _said(user: User, project: Project, name: str) -> str:
+    """What a user reads who creates a job of a broken spec."""
+    spec, word = project.broken[name]
+    given = json.dumps(project.manifest(name, spec))
+    said = user.kubectl("create", "-f", "-", given=given, code=None)
+    if "created" not in said:
+        return said
+    deadline = time.monotonic() + TOLD_SECONDS
+    while word not in said and time.monotonic() < deadline:
+        job = user.get(project.plural, name)
+        events = user.get("event", "--field-selector", f"involvedObject.name={name}")["items"]
+        told = job["metadata"].get("annotations", {}).get(STATUS, "")
+        messages = [each["message"] for each in events]
+        said = " ".join([json.dumps(job.get("status", {})), told, *messages])
+        time.sleep(0.5)
+    return said

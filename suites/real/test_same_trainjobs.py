@@ -1,0 +1,58 @@
+"""The same TrainJobs, by Trainer and by ours, on a real cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from suites.operators import beside, test_trainjobs
+from suites.operators.trainjobs import BROKEN, CASES, RUNTIMES, manifest
+
+from .same_jobs import Both, Project, compare
+
+if TYPE_CHECKING:
+    from hack.cluster import RealCluster
+    from suites.shell import User
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def prepare(user: User) -> None:
+    """Create the runtimes."""
+    for runtime in RUNTIMES.values():
+        user.apply(runtime)
+
+
+PROJECT = Project(
+    kinds=("TrainJob", "JobSet"),
+    plural="trainjobs.trainer.kubeflow.org",
+    install=test_trainjobs.install,
+    operators=(
+        ("kubeflow-system", "kubeflow-trainer-controller-manager"),
+        ("jobset-system", "jobset-controller-manager"),
+    ),
+    manifest=manifest,
+    cases={name: case for name, case in CASES.items() if case.ends},
+    settled=test_trainjobs.settled,
+    broken=BROKEN,
+    prepare=prepare,
+)
+
+
+@pytest.fixture(scope="module")
+def both(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """What a user sees of Trainer, and of ours."""
+    return compare(PROJECT, cluster, tmp_path_factory.mktemp("both"))
+
+
+@pytest.mark.parametrize("case", PROJECT.cases)
+def test_users_see_the_same(both: Both, case: str) -> None:
+    theirs, ours = both.theirs.jobs[case], both.ours.jobs[case]
+    beside.assert_same(ours, theirs, case, test_trainjobs.KNOWN)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_both_name_the_same_field(both: Both, case: str) -> None:
+    _, word = BROKEN[case]
+    assert word in both.theirs.said[case]
+    assert word in both.ours.said[case]
