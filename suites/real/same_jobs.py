@@ -19,18 +19,20 @@ from suites.operators import modules
 from suites.shell import User
 
 from traincrew.local.directories import default_cache
+from variation import has_turn
 
+from . import shell_image
 from .faults.jobs import IMAGE
 from .install_support import CHART, NAME, SECONDS, run, uninstall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hack.cluster import RealCluster
     from suites.operators.beside import Case
 
 Document = dict[str, Any]
-SHELLS = ("busybox:1", "busybox:2", "alpine:3.10")
+SHELLS = ("docker.io/library/busybox:1", "docker.io/library/busybox:2")
 """Images of the jobs: anything with a shell."""
 CHILDREN = "pods,jobs,services,configmaps,secrets,horizontalpodautoscalers,persistentvolumeclaims"
 OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
@@ -47,7 +49,7 @@ class Project(NamedTuple):
         install: Installs its operator.
         operators: Namespace and name of each of its Deployments.
         manifest: Returns a job with a name and a spec.
-        cases: The jobs.
+        cases: The jobs; all come to rest.
         settled: Returns what a user sees of a job that has come to rest.
         broken: Specs that are not allowed, each with a word that says which field is wrong.
         prepare: Creates what the jobs need, before each operator has them.
@@ -64,6 +66,12 @@ class Project(NamedTuple):
     broken: Mapping[str, tuple[Document, str]]
     prepare: Callable[[User], None] = lambda _: None
     at_once: int = 8
+
+
+def in_turn(cases: Mapping[str, Case]) -> dict[str, Case]:
+    """The jobs that this run has: a third of those that come to rest."""
+    found = [name for name, case in cases.items() if case.ends]
+    return {name: cases[name] for place, name in enumerate(found) if has_turn(place)}
 
 
 class Seen(NamedTuple):
@@ -98,7 +106,7 @@ class Administrator(User):
         self.cluster = cluster
         self.kubeconfig = cluster.kubeconfig
         self.environment["KUBECONFIG"] = str(cluster.kubeconfig)
-        self.applied: list[str] = []
+        self._applied: list[str] = []
         self._programs = _programs()
 
     def apply_published(self, *manifest: str) -> None:
@@ -106,8 +114,14 @@ class Administrator(User):
             name, _, path = option.partition("=")
             kustomized = name == "--kustomize"
             text = self.kubectl("kustomize", path) if kustomized else Path(path).read_text()
-            self.applied.append(text)
+            self._applied.append(text)
             published.apply(self.cluster, text, self._programs)
+
+    def remove_published(self) -> None:
+        """Delete what was applied, the last first."""
+        wait = f"--timeout={SECONDS:g}s"
+        for text in reversed(self._applied):
+            self.kubectl("delete", "-f", "-", "--ignore-not-found", wait, given=text)
 
     def log(self) -> str:
         return self.does("kubectl", "logs", *OPERATOR, "--tail=-1", "--prefix", code=None)
@@ -125,6 +139,19 @@ def _programs() -> dict[str, published.Program]:
     return found
 
 
+@contextlib.contextmanager
+def install_chart(cluster: RealCluster, *kinds: str) -> Iterator[None]:
+    """Install our operator for kinds of other projects, and uninstall it at the end."""
+    helm = cluster.binary("helm")
+    release = ("crew", f"--namespace={NAME}", "--wait", f"--timeout={SECONDS:g}s")
+    served = [f"--set=kinds.{kind}=true" for kind in kinds]
+    run(helm, cluster, "install", *release, str(CHART), "--create-namespace", *served)
+    try:
+        yield
+    finally:
+        run(helm, cluster, "uninstall", *release)
+
+
 def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
     """Run all jobs by another project's operator, hand over, and run them by ours.
 
@@ -135,12 +162,12 @@ def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
     """
     user = Administrator(cluster, home)
     user.timeout = 600
-    cluster.name_image(IMAGE, [f"docker.io/library/{name}" for name in SHELLS])
-    helm = cluster.binary("helm")
+    cluster.name_image(IMAGE, SHELLS)
+    cluster.load_images([shell_image.build(home)])
     with contextlib.ExitStack() as stack:
         uninstall(cluster)
         stack.callback(uninstall, cluster)
-        stack.callback(_remove, user)
+        stack.callback(user.remove_published)
         project.install(user)
         theirs = _see(user, project)
 
@@ -148,22 +175,11 @@ def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
             user.kubectl("scale", "deployment", name, "-n", namespace, "--replicas=0")
         webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
         user.kubectl("delete", webhooks, "--all")
-        run(helm, cluster, "install", "crew", str(CHART), f"--namespace={NAME}",
-            "--create-namespace", "--wait", f"--timeout={SECONDS:g}s",
-            *(f"--set=kinds.{kind}=true" for kind in project.kinds))  # fmt: skip
-        stack.callback(run, helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+        stack.enter_context(install_chart(cluster, *project.kinds))
         ours = _see(user, project)
         log = user.log()
     assert "Traceback" not in log, log
     return Both(theirs, ours)
-
-
-def _remove(user: Administrator) -> None:
-    """Remove what was installed of the project."""
-    for text in reversed(user.applied):
-        user.kubectl(
-            *("delete", "-f", "-", "--ignore-not-found", f"--timeout={SECONDS:g}s"), given=text
-        )
 
 
 def _see(user: Administrator, project: Project) -> Seen:
@@ -175,9 +191,8 @@ def _see(user: Administrator, project: Project) -> Seen:
         for name in some:
             user.create(project.manifest(name, project.cases[name].spec))
         for name in some:
-            if ends := project.cases[name].ends:
-                user.kubectl("wait", f"{project.plural}/{name}", f"--for=condition={ends}",
-                             "--timeout=180s")  # fmt: skip
+            ends = f"--for=condition={project.cases[name].ends}"
+            user.kubectl("wait", f"{project.plural}/{name}", ends, "--timeout=180s")
         jobs |= {name: project.settled(user, name) for name in some}
         _delete(user, project)
     said = {name: _said(user, project, name) for name in project.broken}

@@ -18,14 +18,12 @@ from suites.operators.modules import JOBSET, MPI, TRAINING, sources
 from .faults.jobs import template, work
 from .install_support import (
     ACCOUNT,
-    CHART,
-    NAME,
     SECONDS,
     namespace,
     refusal,
-    run,
     uninstall,
 )
+from .same_jobs import install_chart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,16 +121,12 @@ def definition(kind: str) -> Path:
 def user(cluster: RealCluster) -> Iterator[User]:
     """A user with jobs of all kinds, whose definitions are the projects'."""
     uninstall(cluster)
-    helm = cluster.binary("helm")
     with namespace(cluster, SPACE) as found:
         for kind in KINDS:
             cluster.kubectl("create", "-f", str(definition(kind)))
         try:
-            run(helm, cluster, "install", "crew", str(CHART), f"--namespace={NAME}",
-                "--create-namespace", "--wait", f"--timeout={SECONDS:g}s",
-                *(f"--set=kinds.{kind}=true" for kind in KINDS))  # fmt: skip
-            yield found
-            run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+            with install_chart(cluster, *KINDS):
+                yield found
         finally:
             for kind in KINDS:
                 cluster.kubectl("delete", "-f", str(definition(kind)), f"--timeout={SECONDS}s")

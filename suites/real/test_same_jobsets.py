@@ -9,7 +9,7 @@ from suites.operators import test_jobsets
 from suites.operators.jobsets import CASES, manifest
 from suites.operators.jobsets_refused import BROKEN
 
-from .same_jobs import Both, Project, compare
+from .same_jobs import Both, Project, compare, in_turn
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -45,7 +45,7 @@ PROJECT = Project(
     install=test_jobsets.install,
     operators=(("jobset-system", "jobset-controller-manager"),),
     manifest=manifest,
-    cases=CASES,
+    cases=in_turn(CASES),
     settled=test_jobsets.settled,
     broken=BROKEN,
     prepare=prepare,
@@ -58,7 +58,7 @@ def both(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both
     return compare(PROJECT, cluster, tmp_path_factory.mktemp("both"))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", PROJECT.cases)
 def test_users_see_the_same(both: Both, case: str) -> None:
     test_jobsets.assert_same(both.ours.jobs[case], both.theirs.jobs[case], case)
 

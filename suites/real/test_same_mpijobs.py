@@ -8,7 +8,7 @@ import pytest
 from suites.operators import beside, test_mpijobs
 from suites.operators.mpijobs import BROKEN, CASES, manifest
 
-from .same_jobs import Both, Project, compare
+from .same_jobs import Both, Project, compare, in_turn
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -22,7 +22,7 @@ PROJECT = Project(
     install=test_mpijobs.install,
     operators=(("mpi-operator", "mpi-operator"),),
     manifest=manifest,
-    cases=CASES,
+    cases=in_turn(CASES),
     settled=test_mpijobs.settled,
     broken=BROKEN,
     at_once=12,
@@ -35,7 +35,7 @@ def both(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both
     return compare(PROJECT, cluster, tmp_path_factory.mktemp("both"))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", PROJECT.cases)
 def test_users_see_the_same(both: Both, case: str) -> None:
     beside.assert_same(both.ours.jobs[case], both.theirs.jobs[case], case, test_mpijobs.KNOWN)
 

@@ -9,7 +9,7 @@ import pytest
 from suites.operators import beside, test_pytorchjobs, trainingoperator
 from suites.operators.pytorchjobs import BROKEN, CASES
 
-from .same_jobs import Both, Project, compare
+from .same_jobs import Both, Project, compare, in_turn
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -23,7 +23,7 @@ PROJECT = Project(
     install=partial(trainingoperator.install, program="training-operator"),
     operators=(("kubeflow", "training-operator"),),
     manifest=partial(trainingoperator.manifest, "PyTorchJob"),
-    cases=CASES,
+    cases=in_turn(CASES),
     settled=test_pytorchjobs.settled,
     broken=BROKEN,
     at_once=4,
@@ -36,7 +36,7 @@ def both(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both
     return compare(PROJECT, cluster, tmp_path_factory.mktemp("both"))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", PROJECT.cases)
 def test_users_see_the_same(both: Both, case: str) -> None:
     theirs, ours = both.theirs.jobs[case], both.ours.jobs[case]
     beside.assert_same(ours, theirs, case, test_pytorchjobs.KNOWN, test_pytorchjobs.SOMETIMES)

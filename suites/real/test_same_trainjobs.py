@@ -8,7 +8,7 @@ import pytest
 from suites.operators import beside, test_trainjobs
 from suites.operators.trainjobs import BROKEN, CASES, RUNTIMES, manifest
 
-from .same_jobs import Both, Project, compare
+from .same_jobs import Both, Project, compare, in_turn
 
 if TYPE_CHECKING:
     from hack.cluster import RealCluster
@@ -32,7 +32,7 @@ PROJECT = Project(
         ("jobset-system", "jobset-controller-manager"),
     ),
     manifest=manifest,
-    cases={name: case for name, case in CASES.items() if case.ends},
+    cases=in_turn(CASES),
     settled=test_trainjobs.settled,
     broken=BROKEN,
     prepare=prepare,
