@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 PATH = Path(__file__).with_name("parts.toml")
-PARTS = 5
+PARTS = 7
 VARIABLE = "TRAINCREW_SUITES_PART"
 """Environment variable with the number of the part that is run; unset, all suites are run."""
 

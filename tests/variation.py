@@ -38,6 +38,6 @@ def examples(number: int) -> int:
     return number if EVERY in os.environ else -(-number // TURNS)
 
 
-def has_turn(place: int) -> bool:
-    """Return whether a run has the case at this place of a list."""
-    return EVERY in os.environ or (place + NUMBER) % TURNS == 0
+def has_turn(place: int, turns: int = TURNS) -> bool:
+    """Return whether a run has the case at this place of a list: one in so many."""
+    return EVERY in os.environ or (place + NUMBER) % turns == 0

@@ -4,8 +4,8 @@ Whenever it crashes, and whether or not the write had reached the API: the job e
 state as without the crash, nothing is created twice, nothing is counted twice or missed.
 
 Every write has two crashes, before and after it. A run has a sample of them, one in `TURNS` or in
-`TURNS_OF_PROCESSES`, and another one with each change of the code; with TRAINCREW_EVERY_CRASH set,
-it has all.
+`TURNS_OF_PROCESSES`, and another one with each change of the code; with TRAINCREW_EVERY_EXAMPLE
+set, it has all.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Moment = Literal["before", "after"]
 
 TURNS = 12
 TURNS_OF_PROCESSES = 3
-EVERY = "TRAINCREW_EVERY_CRASH" in os.environ
+EVERY = variation.EVERY in os.environ
 
 
 def has_turn(number: int, place: int, turns: int) -> bool:
     """Return whether a run has this crash: a write by its number, before (0) or after (1) it."""
-    return EVERY or (2 * number + place + variation.NUMBER) % turns == 0
+    return variation.has_turn(2 * number + place, turns)
 
 
 class Crash:
