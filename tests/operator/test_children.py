@@ -1,4 +1,4 @@
-"""Children that somebody deletes while the operator creates them."""
+"""How children are created: what is there already, and what somebody deletes meanwhile."""
 
 from __future__ import annotations
 
@@ -10,13 +10,62 @@ from traincrew.engine.errors import AlreadyExistsError, NotFoundError
 from traincrew.engine.gate import Gate
 from traincrew.engine.resources import JOBS
 from traincrew.operator.children import ChildWriter
+from traincrew.plan.shared.model import Refusal
 
 OWNER = {"kind": "ChainerJob", "name": "j", "uid": "u", "controller": True}
-CHILD = {
+CHILD: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "j-master", "namespace": "default", "ownerReferences": [OWNER]},
 }
+
+
+class Storing:
+    """An API server that counts requests.
+
+    Args:
+        stored: The object that it has.
+    """
+
+    def __init__(self, stored: dict[str, Any] | None) -> None:
+        self.stored = stored
+        self.requests: list[str] = []
+
+    async def create(self, _resource: Any, document: dict[str, Any], **_: Any) -> dict[str, Any]:
+        self.requests.append("create")
+        return document
+
+    async def get(self, *_: Any, **_options: Any) -> dict[str, Any]:
+        self.requests.append("get")
+        if self.stored is None:
+            raise NotFoundError("not found", code=404)
+        return self.stored
+
+
+async def test_a_child_that_should_be_there_is_looked_for_first() -> None:
+    client = Storing(CHILD)
+    writer = ChildWriter(client, {"Job": JOBS}, Gate(), unwatched=[JOBS])  # type: ignore[arg-type]
+    answer = await writer.create(CHILD, expected=True)
+    assert (answer.result, answer.new) == (CHILD, False)
+    assert client.requests == ["get"]
+
+
+async def test_a_child_that_should_be_there_is_created_if_it_is_not() -> None:
+    client = Storing(None)
+    writer = ChildWriter(client, {"Job": JOBS}, Gate())  # type: ignore[arg-type]
+    answer = await writer.create(CHILD, expected=True)
+    assert (answer.result, answer.new) == (CHILD, True)
+    assert client.requests == ["get", "create"]
+
+
+async def test_an_object_of_somebody_else_is_not_taken_for_a_child() -> None:
+    metadata = {**CHILD["metadata"], "ownerReferences": [{**OWNER, "uid": "another"}]}
+    client = Storing({**CHILD, "metadata": metadata})
+    writer = ChildWriter(client, {"Job": JOBS}, Gate())  # type: ignore[arg-type]
+    answer = await writer.create(CHILD, expected=True)
+    assert isinstance(answer.result, Refusal)
+    assert answer.result.message.startswith('jobs "j-master" already exists')
+    assert client.requests == ["get"]
 
 
 class Vanishing:

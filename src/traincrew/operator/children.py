@@ -131,7 +131,12 @@ class ChildWriter:
     ) -> list[WriteResult]:
         """Send the writes of a stage; see `together`, `create` and `patch`."""
         writes = [
-            self.create(write.create, key_pair=write.key_pair, retires=write.retires)
+            self.create(
+                write.create,
+                key_pair=write.key_pair,
+                retires=write.retires,
+                expected=write.expected,
+            )
             for write in stage
             if write.create is not None
         ]
@@ -142,7 +147,12 @@ class ChildWriter:
         return await self.together(writes, urgent=urgent)
 
     async def create(
-        self, document: dict[str, Any], *, key_pair: bool = False, retires: bool = False
+        self,
+        document: dict[str, Any],
+        *,
+        key_pair: bool = False,
+        retires: bool = False,
+        expected: bool = False,
     ) -> WriteResult:
         """Create a child.
 
@@ -154,6 +164,7 @@ class ChildWriter:
             key_pair: Whether it is a Secret that gets a new pair of ssh keys. They go nowhere else.
                 If it exists with a pair of an earlier generation, that is replaced.
             retires: Whether a Secret that exists with this generation loses earlier pairs.
+            expected: Whether the child is looked for before it is created.
 
         Raises:
             AlreadyExistsError: An object of this name was deleted and created meanwhile.
@@ -162,6 +173,11 @@ class ChildWriter:
         """
         key = ChildKey.of(document)
         resource = self.resources[key.kind]
+        if expected:
+            name = f'{resource.plural} "{key.name}"'
+            found = await self._handle_existing(resource, document, f"{name} already exists")
+            if found is not None:
+                return WriteResult(key, found)
         complete = keypairs.with_key_pair(document) if key_pair else document
         try:
             try:

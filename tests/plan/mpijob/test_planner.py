@@ -63,6 +63,19 @@ def test_a_launcher_may_wait_for_its_workers() -> None:
     assert JOB in world.children
 
 
+def test_the_keys_of_a_launcher_that_waited_are_made_again_if_somebody_deleted_them() -> None:
+    job = pi()
+    job["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
+    world = MPIJobWorld(job)
+    world.settle()
+    world.secrets.clear()
+    world.run()
+    world.settle()
+
+    assert JOB in world.children
+    assert world.secrets == {"pi-ssh"}
+
+
 def test_a_launcher_alone() -> None:
     world = begun(pi(None))
     assert world.holds("Running")

@@ -40,7 +40,7 @@ class Writes:
         """Return everything a job needs to run: what pods refer to, workers, the launcher.
 
         The Secret is not watched; it is created when pods are that need it, and left alone if it
-        exists.
+        exists, as it does if workers run: they mount it.
 
         Args:
             spec: The desired state.
@@ -48,13 +48,14 @@ class Writes:
         """
         missing = self._current.missing(spec)
         creates = missing or (self._current.job is None and start)
-        secret = Write(create=children.secret(self._owner), key_pair=True) if creates else None
+        expected = bool(self._current.running_workers) and not missing
+        secret = Write(create=children.secret(self._owner), key_pair=True, expected=expected)
         workers = [
             Write(create=children.worker(self._owner, spec, index, self._endpoint))
             for index in missing
         ]
         service = with_spec(self._observed, children.service(self._owner, spec))
-        first = [service, self._config(spec), secret]
+        first = [service, self._config(spec), secret if creates else None]
         return stages(first, workers, [self._launcher(spec, start=start)])
 
     def coming(self, spec: MPIJobSpec) -> dict[ChildKey, list[dict[str, Any]]]:

@@ -300,12 +300,15 @@ class Write(Struct, frozen=True, kw_only=True):
             one, because it is pure. If it exists with a pair of an earlier generation, it gets a
             new pair, and keeps the one before it as well.
         retires: Whether a Secret of the generation of `create` loses the pairs before that one.
+        expected: Whether `create` should be there already, although it is not watched: it is looked
+            for, and created if somebody has deleted it.
     """
 
     create: dict[str, Any] | None = None
     patch: Patch | None = None
     key_pair: bool = False
     retires: bool = False
+    expected: bool = False
 
 
 class GroupWrite(Struct, frozen=True, kw_only=True):
