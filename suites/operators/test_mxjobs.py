@@ -35,6 +35,7 @@ KNOWN: dict[tuple[str, str], str] = {
 """Differences, by case and part, with their reasons: docs/design/mxjob-v1.md."""
 SOMETIMES: dict[tuple[str, str], str] = {
     ("limit", "events"): "theirs tells why a container waits, if it sees it before it deletes it",
+    ("never", "events"): "theirs tells why a container ended, if it sees it before its pod has",
     # client-go drops events past 25 of one object, and theirs repeats ExitedWithCode of every pod.
     ("train", "events"): "theirs loses the event of the success among those of five pods",
 }

@@ -33,8 +33,10 @@ KNOWN: dict[tuple[str, str], str] = {
 """Differences, by case and part, with their reasons: docs/design/todays-manifests.md."""
 
 
+_ENDED = "theirs tells why a container ended, if it sees it before its pod has ended"
 SOMETIMES: dict[tuple[str, str], str] = {
     ("limit", "events"): "theirs tells why a container waits, if it sees it before it deletes it",
+    **{(case, "events"): _ENDED for case in ("never", "never-killed")},
 }
 """Differences that depend on timing."""
 PODS_LEFT = {"clean-all": 0, "clean-running": 1, "suspended": 0, "elsewhere": 0}

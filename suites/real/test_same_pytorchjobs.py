@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1200)
 
 
+OF_NOBODY = "manager"
+"""Is refused by a webhook, which is removed; ours leaves it to that manager."""
 PROJECT = Project(
     kinds=("PyTorchJob",),
     plural=trainingoperator.plural("PyTorchJob"),
@@ -25,7 +27,7 @@ PROJECT = Project(
     manifest=partial(trainingoperator.manifest, "PyTorchJob"),
     cases=in_turn(CASES),
     settled=test_pytorchjobs.settled,
-    broken=BROKEN,
+    broken={name: each for name, each in BROKEN.items() if name != OF_NOBODY},
     at_once=4,
 )
 
@@ -42,7 +44,7 @@ def test_users_see_the_same(both: Both, case: str) -> None:
     beside.assert_same(ours, theirs, case, test_pytorchjobs.KNOWN, test_pytorchjobs.SOMETIMES)
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("case", PROJECT.broken)
 def test_both_name_the_same_field(both: Both, case: str) -> None:
     _, word = BROKEN[case]
     assert word in both.theirs.said[case]
