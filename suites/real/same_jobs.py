@@ -37,7 +37,7 @@ SHELLS = ("docker.io/library/busybox:1", "docker.io/library/busybox:2")
 CHILDREN = "pods,jobs,services,configmaps,secrets,horizontalpodautoscalers,persistentvolumeclaims"
 OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
 STATUS = "traincrew.dev/status"
-TOLD_SECONDS = 30.0
+TOLD_SECONDS = 10.0
 
 
 class Project(NamedTuple):

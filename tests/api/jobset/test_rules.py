@@ -16,6 +16,7 @@ _TEMPLATE = "spec/volumeClaimPolicies/0/templates/0/metadata"
 _JOBS = "spec/replicatedJobs"
 _AFTER = [{"name": "driver", "status": "Ready"}]
 _RULE = {"action": "FailJobSet"}
+RESTARTED = pair(failurePolicy={"rules": [{"action": "RestartJob"}]})
 WRONG = [
     Broken(PAIR, "metadata/name", "1digits", ("metadata.name", "begin with a letter")),
     Broken(PAIR, "metadata/name", "d" * 55, ("metadata.name", "shorten")),
@@ -50,6 +51,41 @@ WRONG = [
         "spec/failurePolicy",
         {"restartStrategy": "InPlaceRestart"},
         ("failurePolicy.restartStrategy", "write Recreate"),
+    ),
+    Broken(
+        PAIR,
+        "spec/failurePolicy",
+        {"rules": [{**_RULE, "onJobFailureReasons": ["No"]}]},
+        ("rules[0].onJobFailureReasons", "do not fail with No", "use BackoffLimitExceeded"),
+    ),
+    Broken(
+        PAIR,
+        "spec/failurePolicy",
+        {"rules": [{**_RULE, "name": "same"}, {**_RULE, "name": "same"}]},
+        ("failurePolicy.rules: 2 are named same", "rename"),
+    ),
+    Broken(
+        PAIR,
+        _JOBS,
+        [
+            {
+                **PAIR["spec"]["replicatedJobs"][0],
+                "replicas": 5000,
+                "template": {
+                    "spec": {
+                        **PAIR["spec"]["replicatedJobs"][0]["template"]["spec"],
+                        "parallelism": 2**20,
+                    }
+                },
+            }
+        ],
+        ("replicatedJobs[0].replicas", "more than 2147483647"),
+    ),
+    Broken(
+        RESTARTED,
+        f"{_JOBS}/1/replicas",
+        1025,
+        ("replicatedJobs[1].replicas", "at most 1024 Jobs are restarted one by one"),
     ),
     Broken(EVERYTHING, "spec/coordinator/replicatedJob", "no", ("coordinator.replicatedJob",)),
     Broken(EVERYTHING, "spec/coordinator/jobIndex", 2, ("coordinator.jobIndex", "lower")),

@@ -25,6 +25,7 @@ from traincrew.api.kinds.jobset.types import (
     KIND,
     LABEL,
     MANAGER,
+    MAX_PODS,
     MAX_RESTARTED,
     PLURAL,
     REASONS,
@@ -47,7 +48,6 @@ _POLICY = "self.?failurePolicy"
 _RULES = f"{_POLICY}.rules.orValue([])"
 _COORDINATOR = "has(self.coordinator)"
 _THE_JOB = f"{_JOBS}.exists(r, r.name == self.coordinator.replicatedJob && {{}})"
-_INT32 = 2**31 - 1
 
 
 def _known(where: str, targets: str) -> Rule:
@@ -78,8 +78,8 @@ _START_RULES = (
     ),
     Rule(
         rule=f"{_JOBS}.all(r, {_COUNT.format('r')} *"
-        f" r.template.spec.?parallelism.orValue(1) <= {_INT32})",
-        message=f"the product of replicas and parallelism must not exceed {_INT32}",
+        f" r.template.spec.?parallelism.orValue(1) <= {MAX_PODS})",
+        message=f"the product of replicas and parallelism must not exceed {MAX_PODS}",
     ),
 )
 _POLICY_RULES = (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.jobset import patterns
 from traincrew.api.kinds.jobset.claims import CLAIM_NAME, claim_name
-from traincrew.api.kinds.jobset.policies import MAX_LABEL, FailurePolicy
-from traincrew.api.kinds.jobset.types import LABEL, JobSetSpec
+from traincrew.api.kinds.jobset.policies import FAILURE_REASONS, MAX_LABEL, FailurePolicy
+from traincrew.api.kinds.jobset.types import LABEL, MAX_PODS, MAX_RESTARTED, JobSetSpec
 from traincrew.api.meta import ObjectMeta, Problem
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _CLAIMS = "spec.volumeClaimPolicies"
 
 def problems(metadata: ObjectMeta, spec: JobSetSpec) -> list[Problem]:
     """Return everything that keeps a JobSet from running, each with its field and the fix."""
-    found = [*_name_problems(metadata.name, spec), *_order_problems(spec)]
+    found = [*_name_problems(metadata.name, spec), *_order_problems(spec), *_size_problems(spec)]
     targets = spec.success.target_replicated_jobs
     found += _unknown(spec, "spec.successPolicy.targetReplicatedJobs", targets)
     if spec.failure_policy is not None:
@@ -69,6 +69,17 @@ def _order_problems(spec: JobSetSpec) -> Iterator[Problem]:
         before.add(each.name)
 
 
+def _size_problems(spec: JobSetSpec) -> Iterator[Problem]:
+    counted = spec.failure_policy is not None and spec.failure_policy.restarts_single_jobs
+    for index, each in enumerate(spec.replicated_jobs):
+        path = f"{_JOBS}[{index}].replicas"
+        if each.count * (each.job.get("parallelism") or 1) > MAX_PODS:
+            yield Problem(path, f"with its parallelism, pods are more than {MAX_PODS}; lower one")
+        if counted and each.count > MAX_RESTARTED:
+            text = f"at most {MAX_RESTARTED} Jobs are restarted one by one; lower it"
+            yield Problem(path, text)
+
+
 def _unknown(spec: JobSetSpec, path: str, targets: Iterable[str] | None) -> Iterator[Problem]:
     for target in targets or ():
         if spec.named(target) is None:
@@ -79,8 +90,15 @@ def _failure_problems(spec: JobSetSpec, policy: FailurePolicy) -> Iterator[Probl
     if policy.restart_strategy == "InPlaceRestart":
         text = "InPlaceRestart is not possible here; write Recreate or BlockingRecreate"
         yield Problem(f"{_POLICY}.restartStrategy", text)
+    names = Counter(rule.name for rule in policy.rules or () if rule.name)
+    for name, count in names.items():
+        if count > 1:
+            yield Problem(f"{_POLICY}.rules", f"{count} are named {name}; rename all but one")
     for index, rule in enumerate(policy.rules or ()):
         path = f"{_POLICY}.rules[{index}]"
+        if unknown := sorted(set(rule.on_job_failure_reasons or ()) - set(FAILURE_REASONS)):
+            text = f"Jobs do not fail with {', '.join(unknown)}; use {', '.join(FAILURE_REASONS)}"
+            yield Problem(f"{path}.onJobFailureReasons", text)
         yield from _unknown(spec, f"{path}.targetReplicatedJobs", rule.target_replicated_jobs)
         for pattern in rule.on_job_failure_message_patterns or ():
             if text := patterns.problem(pattern):

@@ -49,6 +49,8 @@ MAX_REPLICAS = 5000
 """Maximum per replicated job: the size of the status still works with this many."""
 MAX_RESTARTED = 1024
 """Maximum number of Jobs that are counted one by one: ``maxReplicasPerReplicatedJob``."""
+MAX_PODS = 2**31 - 1
+"""Maximum for each replicated job: a count of 32 bits."""
 LABEL = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """A name that begins a host name: a label of RFC 1035."""
 MANAGED_BY = (
