@@ -53,6 +53,7 @@ class Project(NamedTuple):
         settled: Returns what a user sees of a job that has come to rest.
         broken: Specs that are not allowed, each with a word that says which field is wrong.
         prepare: Creates what the jobs need, before each operator has them.
+        hand_over: Removes what only the project's operator would remove.
         at_once: How many of them run at a time: few, where all pods have to run before one ends.
     """
 
@@ -65,6 +66,7 @@ class Project(NamedTuple):
     settled: Callable[[User, str], Document]
     broken: Mapping[str, tuple[Document, str]]
     prepare: Callable[[User], None] = lambda _: None
+    hand_over: Callable[[User], None] = lambda _: None
     at_once: int = 8
 
 
@@ -175,6 +177,7 @@ def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
             user.kubectl("scale", "deployment", name, "-n", namespace, "--replicas=0")
         webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
         user.kubectl("delete", webhooks, "--all")
+        project.hand_over(user)
         stack.enter_context(install_chart(cluster, *project.kinds))
         ours = _see(user, project)
         log = user.log()

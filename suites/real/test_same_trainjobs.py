@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from suites.operators import beside, test_trainjobs
-from suites.operators.trainjobs import BROKEN, CASES, RUNTIMES, manifest
+from suites.operators.trainjobs import BROKEN, CASES, GROUP, RUNTIMES, manifest
+
+from traincrew.api.kinds.trainjob import shipped
 
 from .same_jobs import Both, Project, compare, in_turn
 
@@ -17,10 +20,22 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1200)
 
 
+_OF_TRAINER = [each for each in shipped.RUNTIMES if "torchtune" in each["metadata"]["name"]]
+_FINALIZERS = json.dumps({"metadata": {"finalizers": None}})
+
+
 def prepare(user: User) -> None:
     """Create the runtimes."""
-    for runtime in RUNTIMES.values():
+    for runtime in (*RUNTIMES.values(), *_OF_TRAINER):
         user.apply(runtime)
+
+
+def hand_over(user: User) -> None:
+    """Remove what nobody would remove any more, as the guide says."""
+    for kind in ("trainingruntimes", "clustertrainingruntimes"):
+        for found in user.get(f"{kind}.{GROUP}")["items"]:
+            name = found["metadata"]["name"]
+            user.kubectl("patch", f"{kind}.{GROUP}", name, "--type=merge", "-p", _FINALIZERS)
 
 
 PROJECT = Project(
@@ -36,6 +51,7 @@ PROJECT = Project(
     settled=test_trainjobs.settled,
     broken=BROKEN,
     prepare=prepare,
+    hand_over=hand_over,
 )
 
 
