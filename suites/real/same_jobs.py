@@ -192,7 +192,7 @@ def _see(user: Administrator, project: Project) -> Seen:
     for first in range(0, len(names), project.at_once):
         some = names[first : first + project.at_once]
         for name in some:
-            user.create(project.manifest(name, project.cases[name].spec))
+            _create(user, project.manifest(name, project.cases[name].spec))
         for name in some:
             ends = f"--for=condition={project.cases[name].ends}"
             user.kubectl("wait", f"{project.plural}/{name}", ends, "--timeout=180s")
@@ -203,6 +203,17 @@ def _see(user: Administrator, project: Project) -> Seen:
     # Not one by one: there are hundreds.
     user.kubectl("delete", "--raw=/api/v1/namespaces/default/events")
     return Seen(jobs, said)
+
+
+def _create(user: User, document: Document) -> None:
+    """Create a job as soon as the project's webhooks answer."""
+
+    def created() -> bool:
+        said = user.kubectl("create", "-f", "-", given=json.dumps(document), code=None)
+        assert "created" in said or "failed calling webhook" in said, said
+        return "created" in said
+
+    user.until("the webhooks answer", created, 60)
 
 
 def _delete(user: User, project: Project) -> None:

@@ -256,6 +256,20 @@ def test_a_job_that_does_not_fit_its_runtime_fails(
     assert not world.children
 
 
+@pytest.mark.parametrize("fields", [{"kind": "Runtime"}, {"apiGroup": "example.com"}])
+def test_a_runtime_of_another_kind_fails_the_job(fields: dict[str, str]) -> None:
+    """Trainer's definition allows it; its webhook refuses it."""
+    job = trained("torch-distributed")
+    job["spec"]["runtimeRef"] |= fields
+    world = TrainJobWorld(job)
+    world.settle()
+
+    failed = world.conditions["Failed"]
+    assert failed["reason"] == "FailedValidation"
+    assert "spec.runtimeRef: unsupported runtime: kind must be Cluster" in failed["message"]
+    assert not world.children
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -19,7 +19,7 @@ from traincrew.api.kinds.trainjob import types as api
 from traincrew.api.kinds.trainjob.definition import DEFINITION
 from traincrew.api.kinds.trainjob.rules import problems
 from traincrew.api.kinds.trainjob.runtime import Runtime, decode_runtime
-from traincrew.api.kinds.trainjob.types import CLUSTER_RUNTIME
+from traincrew.api.kinds.trainjob.types import CLUSTER_RUNTIME, UNSUPPORTED_RUNTIME
 from traincrew.api.meta import Problem, format_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.shared import lifecycle, pods, runpolicy
@@ -89,6 +89,8 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
 
     def references(self, spec: TrainJobSpec) -> tuple[ObjectKey, ...]:
         """Return the runtime, while the JobSet may be made or changed, or its hosts are missing."""
+        if not spec.runtime_ref.is_supported:
+            return ()
         jobset = self.jobset
         runs = jobset is not None and not spec.suspend and not jobset.is_suspended
         if runs and not self._lacks_hosts:
@@ -124,6 +126,8 @@ class _Planner(JobPlanner[api.TrainJobSpec, TrainJobStatus]):
             return None
 
     def problems(self, spec: TrainJobSpec) -> list[Problem]:
+        if not spec.runtime_ref.is_supported:
+            return [Problem("spec.runtimeRef", UNSUPPORTED_RUNTIME)]
         if (found := self._stored_runtime(spec)) is None:
             return []
         try:

@@ -55,6 +55,11 @@ Variable = Annotated[dict[str, Any], Meta(extra_json_schema=schemas.variables()[
 Variables = Annotated[list[Variable], Meta(max_length=128, extra_json_schema=schemas.BY_NAME)]
 
 
+UNSUPPORTED_RUNTIME = (
+    f"unsupported runtime: kind must be {' or '.join(RUNTIMES)}, and apiGroup {GROUP}"
+)
+
+
 class RuntimeRef(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """The runtime of a job."""
 
@@ -75,6 +80,11 @@ class RuntimeRef(Struct, rename="camel", kw_only=True, omit_defaults=True, froze
             )
         ),
     ] = CLUSTER_RUNTIME
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether it is of a kind of runtimes; Trainer's definition allows any kind."""
+        return self.kind in RUNTIMES and self.api_group == GROUP
 
 
 class SecretRef(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -194,10 +204,7 @@ class TrainJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
                 Rule(rule="self == oldSelf", message="field is immutable"),
                 Rule(
                     rule=f"self.apiGroup == '{GROUP}' && self.kind in {list(RUNTIMES)}",
-                    message=(
-                        f"unsupported runtime: kind must be {' or '.join(RUNTIMES)}, and apiGroup"
-                        f" {GROUP}"
-                    ),
+                    message=UNSUPPORTED_RUNTIME,
                 ),
             ),
         ),
