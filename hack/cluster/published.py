@@ -40,7 +40,7 @@ def apply(
     Args:
         cluster: A running cluster with nodes.
         manifests: YAML documents.
-        programs: By the names of their images, without tags. Other images are not loaded.
+        programs: By their images, with a tag or for any tag. Other images are not loaded.
         report: Called with lines about the progress.
 
     Raises:
@@ -48,7 +48,7 @@ def apply(
         NotReady: A manifest was refused.
     """
     for image in sorted(set(re.findall(r"^[ -]*image: (\S+)$", manifests, re.MULTILINE))):
-        if program := programs.get(_without_tag(image)):
+        if program := programs.get(image) or programs.get(_without_tag(image)):
             archive = cluster.directory / f"{program.name}.tar"
             program_image(archive, image, binaries.build(program.name, report), program.inside)
             cluster.load_images([archive])

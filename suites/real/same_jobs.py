@@ -137,7 +137,7 @@ def _programs() -> dict[str, published.Program]:
         for inside, source in each.get("files", {}).items():
             if each.get("command") == [inside]:
                 program = published.Program(Path(source).name, inside.removeprefix("/"))
-                found |= {image.partition(":")[0]: program for image in each["images"]}
+                found |= dict.fromkeys(each["images"], program)
     return found
 
 
