@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from inprocess import config_of
 from traincrew.api.crd import definitions
 from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
@@ -107,7 +108,9 @@ class Cluster:
         self.server = ApiServer(storage, secret="for-tests-only-0123456789")
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
-        self.client = await self._stack.enter_async_context(Client(self.config, user_agent="test"))
+        self.client = await self._stack.enter_async_context(
+            Client(config_of(self.server), user_agent="test")
+        )
         if not _STORED:
             for kind in KINDS:
                 for document in definitions(kind):
@@ -126,7 +129,7 @@ class Cluster:
 
     async def _start_controllers(self) -> None:
         client = await self._stack.enter_async_context(
-            Client(self.config, user_agent="controllers")
+            Client(config_of(self.server), user_agent="controllers")
         )
         events = EventRecorder(client, "controllers")
         manager = Manager(client)
@@ -188,7 +191,7 @@ class Cluster:
             }
         )
         self._operator = asyncio.create_task(
-            run_operator(self.config, chosen, self._stop, on_ready=ready.set)
+            run_operator(config_of(self.server), chosen, self._stop, on_ready=ready.set)
         )
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait({waiting, self._operator}, return_when=asyncio.FIRST_COMPLETED)

@@ -8,8 +8,8 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from inprocess import config_of
 from traincrew.engine.client import Client
-from traincrew.engine.config import from_kubeconfig
 from traincrew.engine.controller import Manager
 from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.engine.events import EventRecorder
@@ -274,7 +274,7 @@ class Control:
         self._stack = AsyncExitStack()
 
     async def start(self) -> EventRecorder:
-        config = from_kubeconfig(self._server.kubeconfig())
+        config = config_of(self._server)
         client = await self._stack.enter_async_context(Client(config, user_agent="control"))
         events = EventRecorder(client, "test")
         manager = Manager(client)
@@ -315,7 +315,7 @@ async def control_plane(
         server = ApiServer(storage, secret="0123456789abcdef0123")
         await server.start()
         stack.push_async_callback(server.stop)
-        config = from_kubeconfig(server.kubeconfig())
+        config = config_of(server)
         client = await stack.enter_async_context(Client(config, user_agent="test"))
         for document in (node(),) if nodes is None else nodes:
             await add_node(client, document)

@@ -7,6 +7,7 @@ once the operator has settled; nobody else's application conflicts with what the
 from __future__ import annotations
 
 import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ OPERATOR_KINDS = OF_OTHERS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@cache
 def examples() -> list[Document]:
     """The jobs of the examples."""
     kinds = {resource.kind for resource in RESOURCES}

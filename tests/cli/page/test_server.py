@@ -107,7 +107,15 @@ async def opened(
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
+    async with Cluster(controllers=False) as running:
+        yield running
+
+
+@pytest.fixture
+async def operated() -> AsyncIterator[Cluster]:
+    """A cluster whose controllers and operator run."""
     async with Cluster() as running:
+        await running.start_operator()
         yield running
 
 
@@ -264,12 +272,11 @@ def phase_of(seen: dict[str, Any], key: str) -> str | None:
     return None if row is None else row["job"]["phase"]
 
 
-async def test_jobs_appear_change_and_go(cluster: Cluster) -> None:
-    await cluster.start_operator()
+async def test_jobs_appear_change_and_go(operated: Cluster) -> None:
     key = "ChainerJob.kubeflow.org/default/digits"
-    async with opened(cluster) as browser:
+    async with opened(operated) as browser:
         assert (await browser.until("/jobs", lambda seen: "rows" in seen))["rows"] == {}
-        await cluster.create(job("digits"))
+        await operated.create(job("digits"))
         seen = await browser.until("/jobs", lambda seen: phase_of(seen, key) == "Created")
         assert seen["rows"][key]["job"]["desired"] == 1
         assert seen["rows"][key]["pods"] == {"ready": 0, "failed": 0, "finished": 0, "waiting": 1}
@@ -284,7 +291,7 @@ async def test_jobs_appear_change_and_go(cluster: Cluster) -> None:
 
         watching = asyncio.create_task(browser.until("/jobs", is_gone))
         await asyncio.wait_for(shown.wait(), DEADLINE)
-        await cluster.client.delete(cluster.kind_of("digits"), "digits", "default")
+        await operated.client.delete(operated.kind_of("digits"), "digits", "default")
         await watching
 
 
@@ -297,10 +304,9 @@ async def test_another_namespace_is_not_shown(cluster: Cluster) -> None:
 # -- a job --------------------------------------------------------------------------------------
 
 
-async def test_a_job_with_its_pods_and_events(cluster: Cluster) -> None:
-    await cluster.start_operator()
-    await cluster.create(job("digits", workers=2))
-    async with opened(cluster) as browser:
+async def test_a_job_with_its_pods_and_events(operated: Cluster) -> None:
+    await operated.create(job("digits", workers=2))
+    async with opened(operated) as browser:
         seen = await browser.until(
             DIGITS, lambda seen: len(seen.get("pods", {}).get("changed", ())) == 2
         )
@@ -347,11 +353,10 @@ async def test_reported_progress_is_shown_and_drawn(cluster: Cluster) -> None:
         assert [value for _, _, value in seen["series"]["points"]] == [0.5]
 
 
-async def test_why_a_job_waits(cluster: Cluster) -> None:
-    await cluster.start_operator()
-    await cluster.create(job("digits"))
-    await cluster.until_phase("digits", "Created")
-    async with opened(cluster) as browser:
+async def test_why_a_job_waits(operated: Cluster) -> None:
+    await operated.create(job("digits"))
+    await operated.until_phase("digits", "Created")
+    async with opened(operated) as browser:
         status, text = await browser.get(f"{DIGITS}/why")
         assert status == 200
         assert {"cause", "text", "evidence", "fix"} <= set(json.loads(text))
@@ -371,16 +376,15 @@ async def test_a_job_that_is_scaled_is_marked(cluster: Cluster) -> None:
 
 
 async def test_what_was_seen_of_a_deleted_job_stays(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    operated: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobfeeds, "IDLE_SECONDS", 0.5)
     key = DIGITS.removeprefix("/jobs/")
-    await cluster.start_operator()
-    await cluster.create(job("digits", workers=1))
-    async with opened(cluster) as browser:
+    await operated.create(job("digits", workers=1))
+    async with opened(operated) as browser:
         await browser.until(DIGITS, lambda seen: seen.get("pods", {}).get("changed"))
         # Nobody looks at it while it is deleted; the list says that it was.
-        await cluster.client.delete(cluster.kind_of("digits"), "digits", "default")
+        await operated.client.delete(operated.kind_of("digits"), "digits", "default")
 
         def is_deleted(seen: dict[str, Any]) -> bool:
             row = seen.get("rows", {}).get(key)
@@ -391,7 +395,7 @@ async def test_what_was_seen_of_a_deleted_job_stays(
         seen = await browser.until(DIGITS, lambda seen: seen.get("job", {}).get("exists") is False)
         assert seen["job"]["job"]["name"] == "digits"
         # A new job of the same name is another one.
-        await cluster.create(job("digits"))
+        await operated.create(job("digits"))
         await browser.until(
             DIGITS,
             lambda seen: seen.get("job", {}).get("exists") and not seen["job"]["job"]["restarts"],

@@ -11,17 +11,24 @@ from traincrew.engine.testing import FakeServer
 
 
 class Candidate:
-    """An elector and the outcome of its election."""
+    """An elector and the outcome of its election.
+
+    Attributes:
+        started: Whether it has led since it takes part.
+        started_at: When its latest term began, on the clock of the event loop.
+    """
 
     def __init__(self, server: FakeServer, identity: str, clock: Any = None, **times: Any) -> None:
         self.elector = LeaderElector(
             server.client(), "system", "lock", identity, clock=clock or server.clock, **times
         )
         self.started = False
+        self.started_at = float("-inf")
         self.task = asyncio.create_task(self.elector.run(self._start))
 
     def _start(self) -> None:
         self.started = True
+        self.started_at = now()
 
     def again(self) -> None:
         """Take part again, after a loss."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from inprocess import config_of
 from traincrew.engine.client import Client
-from traincrew.engine.config import from_kubeconfig
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.events import EventRecorder
 from traincrew.engine.resources import (
@@ -216,7 +216,7 @@ async def control_plane(state: Path, storage: Storage | None = None) -> AsyncIte
     server = ApiServer(storage or Storage(None), secret="s" * 24)
     await server.start()
     try:
-        async with Client(from_kubeconfig(server.kubeconfig())) as client:
+        async with Client(config_of(server)) as client:
             world = World(server, client, AnyImage(), state)
             # In a complete cluster a controller creates it. Pods here do not need its token.
             account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}

@@ -134,7 +134,8 @@ class FakeServer:
 
     def all(self, resource: Resource) -> list[dict[str, Any]]:
         """Return all objects of a resource, sorted by namespace and name."""
-        keys = sorted(key for key in self._objects if key[0] == resource.path())
+        path = resource.path()
+        keys = sorted(key for key in self._objects if key[0] == path)
         return [self._objects[key] for key in keys]
 
     @property

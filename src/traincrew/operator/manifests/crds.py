@@ -7,6 +7,7 @@ directory, whereas kubectl and Helm follow it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from traincrew.api.crd import definition
@@ -30,6 +31,7 @@ def documents() -> list[Document]:
     return [definition(kind) for kind in INSTALLED]
 
 
+@cache
 def text() -> str:
-    """Return the definitions as a stream of YAML documents."""
+    """Return the definitions as a stream of YAML documents; they take longer than all the rest."""
     return dump_all(documents())
