@@ -1,4 +1,4 @@
-"""A kind consists of two folders: the guide's files work without any other edit."""
+"""Whoever follows the guide to a new kind has one that runs."""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ def prepare(user: User) -> None:
 FIELDS = {
     "long" * 16: "metadata.name",
     "first": "[0].dependsOn",
-    "orders": "[1].dependsOn",
     "reason": "onJobFailureReasons",
     "twice": "failurePolicy.rules: 2 are named same",
     "in-place": "failurePolicy.restartStrategy",
@@ -54,7 +53,7 @@ FIELDS = {
     "claims-twice": "volumeClaimPolicies",
     "claims-long": "volumeClaimPolicies",
 }
-"""What ours says in status of what is refused by JobSet's webhook, which is removed."""
+"""What ours says in status of what JobSet refuses by its webhook only, which is removed."""
 OF_NOBODY = "manager"
 """Is refused by that webhook; ours leaves it to that manager."""
 PROJECT = Project(
