@@ -163,7 +163,7 @@ class MPIJobLife(ProjectLife):
         """Return whether the Job of the launcher is gone; the MPIJob stays."""
         job = await cluster.job(self.name)
         launcher = await cluster.find(JOBS, f"{self.name}-launcher")
-        return job["status"].get("phase") == "Succeeded" and launcher is None
+        return job.get("status", {}).get("phase") == "Succeeded" and launcher is None
 
 
 class MPIJobFailure(MPIJobLife):

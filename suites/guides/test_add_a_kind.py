@@ -1,4 +1,4 @@
-"""Whoever follows the guide to a new kind has one that runs."""
+"""The guide to a new kind, as somebody follows it."""
 
 from __future__ import annotations
 
