@@ -1,4 +1,4 @@
-"""The guide to a new kind, as somebody follows it."""
+"""The guide to a new kind leads to one that is served."""
 
 from __future__ import annotations
 
