@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from traincrew.local.apiserver.values.codec import DecodeError, duplicate_fields
+from traincrew.local.apiserver.values.codec import DecodeError, Faults, duplicate_fields
 from traincrew.local.apiserver.values.errors import (
     bad_request,
     not_acceptable,
     unsupported_media_type,
 )
 from traincrew.local.apiserver.values.limits import MAX_DEPTH, decode_request, refuse_deep
-
-if TYPE_CHECKING:
-    from .call import Call
 
 __all__ = [
     "APPLY",
@@ -27,7 +24,6 @@ __all__ = [
     "YAML",
     "Format",
     "decode_body",
-    "json_body",
     "negotiate",
 ]
 
@@ -94,7 +90,7 @@ def negotiate(accept: str, *, shapes: bool = True) -> Format:
     raise not_acceptable([JSON, YAML])
 
 
-def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[str]]:
+def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], Faults]:
     """Decode the body of a create, an update or a delete.
 
     Returns:
@@ -104,16 +100,16 @@ def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[st
         StatusError: 400 when it cannot be decoded, 413 for too many values, 415 for another media
             type.
     """
-    faults: list[str] = []
+    faults = Faults()
     try:
         if content_type == JSON:
             document = decode_request(body)
-            faults = [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
+            faults = duplicate_fields(body, document)
         elif content_type == YAML:
             from traincrew.local.apiserver.values.yaml import from_yaml
 
             document, found = from_yaml(body)
-            faults = [f"yaml: unmarshal errors:\n  {fault}" for fault in found]
+            faults = Faults(f"yaml: unmarshal errors:\n  {fault}" for fault in found)
         elif content_type == PROTOBUF:
             document = _from_protobuf(body)
         else:
@@ -123,11 +119,6 @@ def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[st
     if not isinstance(document, dict):
         raise bad_request("the body of the request must be an object")
     return document, faults
-
-
-def json_body(call: Call) -> bytes:
-    """Return the body of a request if it is JSON, else nothing."""
-    return call.body if call.content_type == JSON else b""
 
 
 def _from_protobuf(body: bytes) -> Any:

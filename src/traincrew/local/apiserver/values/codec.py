@@ -10,12 +10,12 @@ import msgspec
 __all__ = [
     "MAX_FAULTS",
     "DecodeError",
+    "Faults",
     "clone",
     "decode",
     "duplicate_fields",
     "encode",
     "encode_sorted",
-    "in_order",
     "mentions",
     "most_mentions",
 ]
@@ -52,12 +52,6 @@ def clone(document: Any) -> Any:
     return _decode(encode(document))
 
 
-class _Pairs(dict[str, Any]):
-    """A JSON object that remembers its duplicate keys."""
-
-    repeated: list[str]
-
-
 def mentions(document: Any, key: str) -> bool:
     """Return whether some object in a document may have a key; false is certain.
 
@@ -71,37 +65,25 @@ def most_mentions(document: Any, key: str) -> int:
     return encode(document).count(b'"%s":' % key.encode())
 
 
-def _pairs(items: list[tuple[str, Any]]) -> _Pairs:
-    result = _Pairs(items)
-    result.repeated = []
-    if len(result) != len(items):
-        seen: set[str] = set()
-        repeated: dict[str, None] = {}
-        for key, _ in items:
-            if key in seen:
-                repeated[key] = None
-            seen.add(key)
-        result.repeated = list(repeated)
-    return result
+class Faults(list[str]):
+    """The errors of strict decoding, at most `MAX_FAULTS`: the duplicate keys of a document."""
+
+    pairs: Any = None
+    """A JSON document that has duplicate keys, its objects as lists of keys and values."""
+
+    def with_unknown(self, unknown: list[str]) -> list[str]:
+        """Return these errors and those of fields the schema does not know, in document order.
+
+        Args:
+            unknown: paths of the unknown fields.
+        """
+        if self.pairs is not None and unknown:
+            return _faults(self.pairs, set(unknown))
+        return [*self, *(f'unknown field "{path}"' for path in unknown[:MAX_FAULTS])]
 
 
-def _walk(document: Any, path: str, found: list[str]) -> None:
-    if len(found) >= MAX_FAULTS:
-        return
-    if isinstance(document, _Pairs):
-        prefix = f"{path}." if path else ""
-        found.extend(prefix + key for key in document.repeated[:MAX_FAULTS])
-        for key, value in document.items():
-            _walk(value, prefix + key, found)
-    elif isinstance(document, list):
-        for index, value in enumerate(document):
-            _walk(value, f"{path}[{index}]", found)
-
-
-def duplicate_fields(data: bytes, document: Any) -> list[str]:
-    """Return the paths of the duplicate keys in a JSON body, such as ``spec.replicas``.
-
-    At most `MAX_FAULTS`.
+def duplicate_fields(data: bytes, document: Any) -> Faults:
+    """Return the errors for the duplicate keys in a JSON body.
 
     Args:
         data: the body.
@@ -110,37 +92,27 @@ def duplicate_fields(data: bytes, document: Any) -> list[str]:
     # A duplicate key is lost in decoding, so encoding again yields fewer `":`. Bodies that differ
     # for another reason (spaces before colons) only take the slow path.
     if data.count(b'":') == encode(document).count(b'":'):
-        return []
-    found: list[str] = []
-    _walk(json.loads(data, object_pairs_hook=_pairs), "", found)
-    return found[:MAX_FAULTS]
+        return Faults()
+    pairs = json.loads(data, object_pairs_hook=_Pairs)
+    found = Faults(_faults(pairs, set()))
+    if found:
+        found.pairs = pairs
+    return found
 
 
-def in_order(data: bytes, duplicate: list[str], unknown: list[str]) -> list[str]:
-    """Return the errors of strict field validation of a JSON body, in document order.
-
-    At most `MAX_FAULTS`.
-
-    Args:
-        data: the body.
-        duplicate: paths of the duplicate keys.
-        unknown: paths of the fields the schema does not know.
-    """
-    if not duplicate or not unknown:
-        paths = [f'duplicate field "{path}"' for path in duplicate[:MAX_FAULTS]]
-        paths += [f'unknown field "{path}"' for path in unknown[:MAX_FAULTS]]
-        return paths[:MAX_FAULTS]
-    found: dict[str, None] = {}
-    _read(json.loads(data, object_pairs_hook=_Listed), "", set(unknown), found)
-    return list(found)[:MAX_FAULTS]
-
-
-class _Listed(list[tuple[str, Any]]):
+class _Pairs(list[tuple[str, Any]]):
     """A JSON object as the list of its keys and values, duplicates included."""
 
 
-def _read(value: Any, path: str, unknown: set[str], found: dict[str, None]) -> None:
-    if isinstance(value, _Listed):
+def _faults(document: Any, unknown: set[str]) -> list[str]:
+    found: dict[str, None] = {}
+    if isinstance(document, list):
+        _read(document, "", unknown, found)
+    return list(found)[:MAX_FAULTS]
+
+
+def _read(value: list[Any], path: str, unknown: set[str], found: dict[str, None]) -> None:
+    if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, item in value:
             if len(found) >= MAX_FAULTS:
@@ -151,8 +123,9 @@ def _read(value: Any, path: str, unknown: set[str], found: dict[str, None]) -> N
             seen.add(key)
             if here in unknown:
                 found[f'unknown field "{here}"'] = None
-            else:
+            elif isinstance(item, list):
                 _read(item, here, unknown, found)
-    elif isinstance(value, list):
+    else:
         for index, item in enumerate(value):
-            _read(item, f"{path}[{index}]", unknown, found)
+            if isinstance(item, list):
+                _read(item, f"{path}[{index}]", unknown, found)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.requests import WriteOptions, write_options
-from traincrew.local.apiserver.requests.negotiation import json_body
 from traincrew.local.apiserver.requests.objectmeta import generate_name, meta_of, new_uid, timestamp
 from traincrew.local.apiserver.storage import Entry
 from traincrew.local.apiserver.values import causes
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
     from traincrew.local.apiserver.storage import Key
+    from traincrew.local.apiserver.values.codec import Faults
     from traincrew.local.apiserver.values.documents import Document
 
 _GENERATE_ATTEMPTS = 8
@@ -40,7 +40,7 @@ class Creation(Writer):
     """Creates objects."""
 
     def create(
-        self, call: Call, resource: ResourceType, document: Document, faults: list[str]
+        self, call: Call, resource: ResourceType, document: Document, faults: Faults
     ) -> Entry:
         """Handle a POST to a collection.
 
@@ -52,9 +52,7 @@ class Creation(Writer):
         options = write_options(call, "CreateOptions")
         decoding.check_kind(resource, document)
         self.set_namespace(resource, meta_of(document), call.target.namespace)
-        valid = decoding.report_unknown(
-            resource, document, faults, options, call.warnings, body=json_body(call)
-        )
+        valid = decoding.report_unknown(resource, document, faults, options, call.warnings)
         return self.insert(resource, document, options, valid=valid)
 
     def _check_namespace_active(self, resource: ResourceType, namespace: str, name: str) -> None:

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.schema.decoding import (
 from traincrew.local.apiserver.schema.prune import drop_unknown, prune
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.causes import Cause
-from traincrew.local.apiserver.values.codec import MAX_FAULTS, clone, in_order
+from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import StatusError, bad_request, invalid
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import WriteOptions
+    from traincrew.local.apiserver.values.codec import Faults
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["after_apply", "check_kind", "check_types", "report_unknown", "significant"]
@@ -86,17 +87,12 @@ _IDENTIFYING = ("name", "namespace", "generateName", "uid", "resourceVersion")
 _TEXT_OR_NULL = (str, type(None))
 
 
-_DUPLICATE = 'duplicate field "'
-
-
 def report_unknown(
     resource: ResourceType,
     document: Document,
-    faults: Sequence[str],
+    faults: Faults,
     options: WriteOptions,
     warnings: list[str],
-    *,
-    body: bytes = b"",
 ) -> bool:
     """Drop the fields that the schema does not know, and report them as ``fieldValidation`` asks.
 
@@ -106,7 +102,6 @@ def report_unknown(
         faults: errors that the decoder has found.
         options: options of the write.
         warnings: extended in Warn mode.
-        body: the document as it was sent, if it was sent as JSON.
 
     Returns:
         Whether the document is known to be valid by its schema.
@@ -121,17 +116,13 @@ def report_unknown(
         unknown.sort()  # upstream iterates over a map here
     if options.validation == "Ignore" or not (faults or unknown):
         return valid
-    if body and not options.patched:
-        duplicate = [fault[len(_DUPLICATE) : -1] for fault in faults]
-        found = in_order(body, duplicate, unknown)
-    else:
-        found = [*faults, *(f'unknown field "{path}"' for path in unknown[:MAX_FAULTS])]
+    found = faults.with_unknown(unknown)
     if options.validation == "Strict":
         why = "strict decoding error: " + ", ".join(found)
         if sent is not None:
             why = decode_fault(resource.schema.node, sent, converted=_is_converted(options)) or why
         raise _cannot_be_handled(resource, why, options)
-    if resource.custom is None and decode_fault(resource.schema.node, document):
+    if not valid and resource.custom is None and decode_fault(resource.schema.node, document):
         return False  # rejected later, for the wrong type only
     warnings.extend(found)
     return valid

@@ -69,7 +69,7 @@ def patched(
         change = decode_request(call.body)
     except DecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from None
-    faults = [f'duplicate field "{path}"' for path in duplicate_fields(call.body, change)]
+    faults = list(duplicate_fields(call.body, change))
     try:
         if call.content_type == JSON_PATCH:
             faults = _check_operations(change, faults, strict=options.validation != "Ignore")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.local.apiserver.reads.selection import Selection
 from traincrew.local.apiserver.reads.versions import convert, selected
 from traincrew.local.apiserver.requests import WriteOptions, delete_options, write_options
-from traincrew.local.apiserver.requests.negotiation import APPLY, json_body
+from traincrew.local.apiserver.requests.negotiation import APPLY
 from traincrew.local.apiserver.requests.objectmeta import meta_of
+from traincrew.local.apiserver.values.codec import Faults
 from traincrew.local.apiserver.values.errors import (
     conflict,
     not_found,
@@ -48,7 +49,7 @@ class Verbs(Creation):
     # -- updating
 
     def replace(
-        self, call: Call, resource: ResourceType, document: Document, faults: list[str]
+        self, call: Call, resource: ResourceType, document: Document, faults: Faults
     ) -> Written:
         """Handle a PUT of an object or of its status.
 
@@ -63,9 +64,7 @@ class Verbs(Creation):
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
         options = options._replace(emptied=updates.emptied(resource, document))
-        valid = decoding.report_unknown(
-            resource, document, faults, options, call.warnings, body=json_body(call)
-        )
+        valid = decoding.report_unknown(resource, document, faults, options, call.warnings)
         entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
         if entry is None:
             if not resource.create_on_update:
@@ -108,7 +107,7 @@ class Verbs(Creation):
         if resource.custom is None and metadata.get("name") != target.name:
             decoding.check_types(resource, new, options)  # decoding errors come first
         options = options._replace(emptied=updates.emptied(resource, new))
-        valid = decoding.report_unknown(resource, new, faults, options, call.warnings)
+        valid = decoding.report_unknown(resource, new, Faults(faults), options, call.warnings)
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
         subresource = target.subresource
