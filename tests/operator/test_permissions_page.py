@@ -8,6 +8,7 @@ import pytest
 
 from traincrew.operator.kinds import PROJECT_KINDS
 from traincrew.operator.manifests.rbac import (
+    holding_rules,
     lease_rules,
     operator_rules,
     ownership_rules,
@@ -54,7 +55,10 @@ def test_the_page_explains_every_rule(heading: str, rules: list[dict[str, Any]])
 
 def test_the_page_explains_the_rules_for_kinds_of_other_projects() -> None:
     rules = [
-        rule for kind in PROJECT_KINDS for rule in (*project_rules(kind), *ownership_rules(kind))
+        rule
+        for kind in PROJECT_KINDS
+        for rules_of in (project_rules, holding_rules, ownership_rules)
+        for rule in rules_of(kind)
     ]
     found = installed(rules)
 

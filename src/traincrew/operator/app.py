@@ -16,6 +16,7 @@ from traincrew.engine.gate import Gate
 from traincrew.engine.observability import Access, HealthServer, get_logger
 from traincrew.engine.tasks import end_tasks
 from traincrew.operator.gangs import GangSchedulers
+from traincrew.operator.holding import holders
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.ownership import Ownership
@@ -121,6 +122,10 @@ async def run_operator(
             )
             if owner is not None:
                 owner.serve(reconciler)
+                for holder in holders(
+                    client, manager, reconciler, owner, kind=kind, namespace=options.namespace
+                ):
+                    owner.serve(holder)
             counts.add(kind.resource.kind, reconciler.jobs)
         for server in _servers(options, manager, always):
             manager.add_runnable(server.run, needs_leadership=False)

@@ -106,6 +106,7 @@ def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedK
             unwatched=tuple(_of_child(child) for child in kind.children if not child.watched),
             descendants=tuple(map(_of_child, kind.descendants)),
             references=tuple(Resource(*each) for each in kind.references),
+            holding=kind.holding,
             plan=_with_options(kind, _reporting(kind, chosen, options, certificate)),
             written=kind.written,
             project=kind.definition.project,

@@ -7,13 +7,12 @@ get an empty plan meanwhile. See docs/design/todays-manifests.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct, field, structs
 
 from traincrew.api.meta import ObjectMeta, View
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.controller import Request
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, LEASES
 from traincrew.operator.statuses import KEEPS_EVERYTHING, Schema
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
 
     from traincrew.api.kind import Project
     from traincrew.engine.cache import Informer
-    from traincrew.engine.controller import Manager
+    from traincrew.engine.controller import Controller, Manager, Request
     from traincrew.operator.kind import OperatedKind
-    from traincrew.operator.reconciler import Reconciler
     from traincrew.plan.shared.model import Decision, Observed
 
 LEASE_SECONDS = 15
@@ -94,6 +92,16 @@ class _Held(NamedTuple):
     holder: str
     until: float
     """Until when it counts, by this process's clock; those of holders may be wrong."""
+
+
+class Served(Protocol):
+    """What works only while a kind is served here."""
+
+    controller: Controller
+
+    def requests(self) -> list[Request]:
+        """Return the requests for everything that it reconciles."""
+        ...
 
 
 class Ownership:
@@ -180,7 +188,7 @@ class Ownership:
         return ""
 
     @property
-    def _seconds_left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """When to ask again, if only Leases are in the way: nobody tells that one is over."""
         if self._running or not self._held:
             return None
@@ -207,27 +215,25 @@ class Ownership:
 
         def plan(observed: Observed, now: datetime) -> Decision:
             if self._say():
-                return Plan(status=observed.job.status, requeue_after=self._seconds_left)
+                return Plan(status=observed.job.status, requeue_after=self.seconds_left)
             return kind.plan(observed, now)
 
         return structs.replace(kind, plan=plan)
 
-    def serve(self, reconciler: Reconciler) -> None:
-        """Reconcile all jobs again when the owner, or the definition, changes."""
+    def serve(self, served: Served) -> None:
+        """Reconcile everything again when the owner, or the definition, changes."""
 
         def everything(_changed: Any) -> list[Request]:
-            return [
-                Request(job.metadata.namespace, job.metadata.name) for job in reconciler.jobs.list()
-            ]
+            return served.requests()
 
         def unless_renewed(lease: Lease) -> list[Request]:
-            # A renewal every other second changes nothing for jobs.
+            # A renewal every other second changes nothing.
             return [] if _name_of(lease) in self._held else everything(lease)
 
-        reconciler.controller.watch(self._deployments, everything)
+        served.controller.watch(self._deployments, everything)
         if self._leases is not None:
-            reconciler.controller.watch(self._leases, unless_renewed)
-        reconciler.controller.watch(self._definitions, everything)
+            served.controller.watch(self._leases, unless_renewed)
+        served.controller.watch(self._definitions, everything)
 
 
 def _name_of(obj: Deployment | Lease) -> str:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.meta import CustomObject
-    from traincrew.engine.cache import Store
+    from traincrew.engine.cache import Informer, Store
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
@@ -165,9 +165,18 @@ class Reconciler:
         manager.on_end_of_term(self._end_term)
 
     @property
+    def informer(self) -> Informer[Any]:
+        """Watches the jobs."""
+        return self._observer.jobs
+
+    @property
     def jobs(self) -> Store[Any]:
         """The cache of jobs."""
         return self._observer.jobs.store
+
+    def requests(self) -> list[Request]:
+        """Return the requests for all jobs."""
+        return [request_of(job) for job in self.jobs.list()]
 
     def _end_term(self) -> None:
         """Drop what is remembered of jobs: another operator may change them now."""

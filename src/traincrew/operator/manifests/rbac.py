@@ -131,10 +131,23 @@ def project_rules(kind: PlannedKind) -> list[Document]:
         *_child_rules([kind]),
         *_granted_rules([kind]),
         *(
-            _rule(each.group, each.plural, "get")
+            _rule(each.group, each.plural, _reference_verbs(kind))
             for each in kind.references
             if each.namespaced and (each.group, each.plural) not in children
         ),
+    ]
+
+
+def _reference_verbs(kind: PlannedKind) -> str:
+    return "get" if kind.holding is None else "get list watch patch"
+
+
+def holding_rules(kind: PlannedKind) -> list[Document]:
+    """Return the rules for holding what is in no namespace: only for jobs of all namespaces."""
+    return [
+        _rule(each.group, each.plural, "list watch patch")
+        for each in kind.references
+        if kind.holding is not None and not each.namespaced
     ]
 
 
@@ -225,7 +238,11 @@ def _roles_of(kind: PlannedKind) -> list[Any]:
     owners: Document = {"name": text(_NAME, f"-{name}-owner")}
     rules = project_rules(kind)
     return [
-        When("watchNamespace", _role("ClusterRole", everywhere, rules), negated=True),
+        When(
+            "watchNamespace",
+            _role("ClusterRole", everywhere, [*rules, *holding_rules(kind)]),
+            negated=True,
+        ),
         When("watchNamespace", _binding("ClusterRole", everywhere), negated=True),
         When("watchNamespace", _role("Role", there, rules)),
         When("watchNamespace", _binding("Role", there)),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api import kind as api
+    from traincrew.plan.shared.holding import Holding
     from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
     from traincrew.plan.shared.reporting import Endpoint
 
@@ -149,6 +150,7 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
         deletes: Those of `children` that may have to be deleted before their job is.
         descendants: Resources whose objects belong to children, and own the pods.
         references: Resources of the objects that jobs refer to, and plans ask for.
+        holding: How those objects are held as long as a job refers to them; not at all by default.
         grants: Permissions of the pods of a job. The operator grants them, so it must hold them.
         plan: The decisions; see `traincrew.plan.shared.model`.
         written: Returns the events for children that were created or deleted, and for the job when
@@ -173,6 +175,7 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
     deletes: tuple[Child, ...] = ()
     descendants: tuple[Child, ...] = ()
     references: tuple[Reference, ...] = ()
+    holding: Holding | None = None
     grants: tuple[Permission, ...] = ()
     plan: Callable[[Observed, datetime, Options], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
