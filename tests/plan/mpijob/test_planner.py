@@ -9,6 +9,7 @@ import pytest
 from plan.mpijob.world import JOB, MPIJobWorld, example, pi
 from plan.world import OPTIONS, CrashedError
 from traincrew.plan.mpijob import KIND
+from traincrew.plan.shared import pods
 from traincrew.plan.shared.model import ChildKey, Confirm, Refusal
 
 ALL = ["pi-worker-0", "pi-worker-1"]
@@ -63,16 +64,21 @@ def test_a_launcher_may_wait_for_its_workers() -> None:
     assert JOB in world.children
 
 
-def test_the_keys_of_a_launcher_that_waited_are_made_again_if_somebody_deleted_them() -> None:
+def test_keys_that_somebody_deleted_are_made_again_when_the_launcher_waits_for_them() -> None:
     job = pi()
     job["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
     world = MPIJobWorld(job)
     world.settle()
-    world.secrets.clear()
+    world.delete_keys()
     world.run()
     world.settle()
-
     assert JOB in world.children
+    assert world.secrets == set()
+    world.launcher["status"]["conditions"] = []
+
+    world.pass_time(pods.START_PATIENCE.total_seconds() + 1)
+    world.settle()
+
     assert world.secrets == {"pi-ssh"}
 
 

@@ -45,6 +45,7 @@ class MPIJobWorld(World):
     def __init__(self, manifest: dict[str, Any]) -> None:
         super().__init__(manifest)
         self.secrets: set[str] = set()
+        self._lost_keys = False
 
     def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
         stages = []
@@ -59,9 +60,14 @@ class MPIJobWorld(World):
             stages.append(kept)
         return super()._obey(msgspec.structs.replace(plan, stages=stages))
 
+    def delete_keys(self) -> None:
+        """Somebody deletes the Secret, and nobody is told."""
+        self.secrets.clear()
+        self._lost_keys = True
+
     def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
         if key.kind in {"Pod", "Job"}:
-            assert self.secrets, "pods have their keys"
+            assert self.secrets or self._lost_keys, "pods have their keys"
             assert CONFIG in self.children, "the launcher has its hosts"
         super()._create(key, document)
         if key.kind == "Job":

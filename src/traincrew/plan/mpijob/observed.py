@@ -62,6 +62,11 @@ class ObservedJob(MasterJob):
         return [name for name, pod in self.workers.items() if pod.status.phase == "Running"]
 
     @property
+    def has_late_pods(self) -> bool:
+        """Whether a pod waits too long for its volumes."""
+        return any(pods.is_late(pod, self.now) for pod in (*self.master_pods, *self.worker_pods))
+
+    @property
     def evicted(self) -> list[ObservedPod]:
         """The workers that were evicted."""
         return [

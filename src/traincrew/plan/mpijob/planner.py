@@ -191,7 +191,7 @@ class _Planner(JobPlanner[MPIJobSpec, Status]):
 
     def write(self, plan: Plan, spec: MPIJobSpec, numbers: Status) -> list[float]:  # noqa: ARG002
         start = spec.launcher_creation_policy == "AtStartup" or self.current.are_ready(spec)
-        plan.stages = self.writes.run(spec, start=start)
+        self.writes.run(plan, spec, start=start)
         if not start:
             plan.coming = self.writes.coming(spec)
         plan.delete = self.writes.outdated_launcher(spec)

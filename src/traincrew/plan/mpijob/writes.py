@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.plan.mpijob.observed import ObservedJob
     from traincrew.plan.shared.kind import Options
+    from traincrew.plan.shared.model import Plan
     from traincrew.plan.shared.writes import Stages, Values
 
 _SUSPEND = ("spec", "suspend")
@@ -36,27 +37,37 @@ class Writes:
         self._endpoint = options.endpoint
         self._key = ChildKey("Job", current.names.launcher)
 
-    def run(self, spec: MPIJobSpec, *, start: bool) -> Stages:
-        """Return everything a job needs to run: what pods refer to, workers, the launcher.
+    def run(self, plan: Plan, spec: MPIJobSpec, *, start: bool) -> None:
+        """Add everything a job needs to run: what pods refer to, workers, the launcher.
 
-        The Secret is not watched; it is created when pods are that need it, and left alone if it
-        exists, as it does if workers run: they mount it.
+        The Secret is not watched. It is created when the first pods are that need it, and left
+        alone if it exists, as it does if workers run: they mount it. It is looked for if a pod
+        waits too long for its volumes: somebody may have deleted it.
+
+        Only the launcher reads the ConfigMap. Until there is one, the names of workers can wait.
 
         Args:
+            plan: Added to.
             spec: The desired state.
             start: Whether the launcher is created if it is missing, or resumed.
         """
         missing = self._current.missing(spec)
-        creates = missing or (self._current.job is None and start)
-        expected = bool(self._current.running_workers) and not missing
-        secret = Write(create=children.secret(self._owner), key_pair=True, expected=expected)
+        begins = self._current.job is None and start
+        expected = self._current.has_late_pods and not missing
+        secret = None
+        if missing or expected or (begins and not self._current.running_workers):
+            key = children.secret(self._owner)
+            secret = Write(create=key, key_pair=True, expected=expected)
         workers = [
             Write(create=children.worker(self._owner, spec, index, self._endpoint))
             for index in missing
         ]
         service = with_spec(self._observed, children.service(self._owner, spec))
-        first = [service, self._config(spec), secret if creates else None]
-        return stages(first, workers, [self._launcher(spec, start=start)])
+        config = self._config(spec)
+        if config is not None and config.patch and self._current.job is None and not begins:
+            plan.later, config = [config], None
+        launcher = self._launcher(spec, start=start)
+        plan.stages = stages([service, config, secret], workers, [launcher])
 
     def coming(self, spec: MPIJobSpec) -> dict[ChildKey, list[dict[str, Any]]]:
         """Return the launcher's Job and its pod, if it is still to be created."""

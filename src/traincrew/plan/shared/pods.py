@@ -89,7 +89,7 @@ def not_ready_reason(pod: ObservedPod, now: datetime, named: Collection[str] = (
     for container in programs.by_importance(pod, named):
         if (text := _container_not_ready_reason(container)) is not None:
             return text
-    return _late_text(pod) if _patience_left(pod, now) <= 0 else None
+    return _late_text(pod) if is_late(pod, now) else None
 
 
 def lost_with_node(pod: ObservedPod) -> str | None:
@@ -134,6 +134,11 @@ def list_lost(pods: Iterable[ObservedPod]) -> str:
         if pod.running and (text := lost_with_node(pod)) is not None
     ]
     return first_few(lost)
+
+
+def is_late(pod: ObservedPod, now: datetime) -> bool:
+    """Return whether a pod waits for its volumes, its network or a scheduler for too long."""
+    return _patience_left(pod, now) <= 0
 
 
 def seconds_until_late(pods: Iterable[ObservedPod], now: datetime) -> float | None:
