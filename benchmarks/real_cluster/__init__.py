@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--beside",
         type=_peers,
         default=[],
-        help="other operators to run, too: mpi-operator, jobset, or both with a comma",
+        help="other operators to run, too, with commas (see `peers`)",
     )
     chosen = parser.parse_args(arguments)
     count = chosen.jobs

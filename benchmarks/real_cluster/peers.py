@@ -1,8 +1,9 @@
 """Other operators at the same work: each a process beside a new cluster of its own, as ours is.
 
 They are built from their published modules (`hack/cluster/modules`), and have the limits of their
-clients and queues lifted, which would otherwise be all that is measured. No webhook of theirs is
-called: a rather faster JobSet than an installed one.
+clients and queues lifted, which would otherwise be all that is measured; those whose names say so,
+and training-operator, which cannot be told, have the limits with which they are installed. No
+webhook of theirs is called: a rather faster JobSet than an installed one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -25,13 +28,13 @@ from benchmarks.real_cluster.runs import QUIET, Run, patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from benchmarks.real_cluster.runs import HistoryRunner
 
 _SPACE, _ACCOUNT = "peers", "peer"
 _USER = f"system:serviceaccount:{_SPACE}:{_ACCOUNT}"
 _KUBECONFIG = "kubeconfig"
+_CERTIFICATES = "k8s-webhook-server/serving-certs"
 _READY_SECONDS = 60.0
 Document = dict[str, Any]
 
@@ -42,23 +45,28 @@ class Peer:
 
     Attributes:
         program: A key of `binaries.PROGRAMS`.
-        definitions: The file of its module with its CustomResourceDefinitions.
         load: Its jobs.
         options: How it is started; called with its directory.
         ready: What its log says when it works.
+        objects: What it needs on the cluster.
+        certificates: Where it looks for the certificate of its webhooks, if nobody can tell it.
     """
 
     program: str
-    definitions: str
     load: jobs.Load
     options: Callable[[Path], list[str]]
     ready: str
+    objects: tuple[Document, ...] = ()
+    certificates: Path | None = None
+
+
+def _installed_mpi_operator_options(directory: Path) -> list[str]:
+    return [f"-kubeConfig={directory / _KUBECONFIG}", f"-lock-namespace={_SPACE}"]
 
 
 def _mpi_operator_options(directory: Path) -> list[str]:
     return [
-        f"-kubeConfig={directory / _KUBECONFIG}",
-        f"-lock-namespace={_SPACE}",
+        *_installed_mpi_operator_options(directory),
         "-kube-api-qps=2000",
         "-kube-api-burst=4000",
         "-controller-queue-rate-limit=2000",
@@ -87,17 +95,42 @@ def _jobset_options(directory: Path) -> list[str]:
     ]
 
 
+def _training_operator_options(directory: Path) -> list[str]:
+    return [
+        f"--kubeconfig={directory / _KUBECONFIG}",
+        "--enable-scheme=pytorchjob",
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+    ]
+
+
+_MPI_OPERATOR = Peer(
+    "mpi-operator", jobs.mpi_job(projects.WORKERS), _mpi_operator_options, "Started workers"
+)
 PEERS = {
-    "mpi-operator": Peer(
-        "mpi-operator",
-        "deploy/v2beta1/mpi-operator.yaml",
-        jobs.mpi_job(projects.WORKERS),
-        _mpi_operator_options,
-        "Started workers",
+    "mpi-operator": _MPI_OPERATOR,
+    "mpi-operator-as-installed": replace(_MPI_OPERATOR, options=_installed_mpi_operator_options),
+    "training-operator": Peer(
+        "training-operator",
+        jobs.pytorch_job(projects.WORKERS),
+        _training_operator_options,
+        "Starting workers",
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "training-operator-webhook-cert", "namespace": _SPACE},
+            },
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "validator.training-operator.kubeflow.org"},
+            },
+        ),
+        Path("/tmp", _CERTIFICATES),
     ),
     "jobset": Peer(
         "jobset",
-        "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
         jobs.job_set(projects.WORKERS),
         _jobset_options,
         "Starting workers",
@@ -133,7 +166,7 @@ def run(runner: HistoryRunner, peer: Peer, count: int) -> PeerRun:
             [str(binaries.build(peer.program, print)), *peer.options(directory)],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(runner.directory)},
+            env={**os.environ, "TMPDIR": str(runner.directory), "MY_POD_NAMESPACE": _SPACE},
             cwd=runner.directory,
         )
     try:
@@ -146,23 +179,23 @@ def run(runner: HistoryRunner, peer: Peer, count: int) -> PeerRun:
     finally:
         process.kill()
         process.wait()
+        if peer.certificates is not None:
+            shutil.rmtree(peer.certificates)
 
 
 def _install(runner: HistoryRunner, peer: Peer) -> Path:
-    """Install its definitions, and give it an account of its own that may do everything.
+    """Install what it needs, and give it an account of its own that may do everything.
 
     Returns:
         A directory with a kubeconfig of this account.
     """
     kubectl = runner.cluster.kubectl
-    path = binaries.module_directory(peer.program) / peer.definitions
-    for document in yaml.safe_load_all(path.read_text()):
-        if document and document["kind"] == "CustomResourceDefinition":
-            # Ours of this name is there if its jobs are compared.
-            kubectl("delete", "crd", document["metadata"]["name"], "--ignore-not-found")
-            runner.cluster.create(document)
-    kubectl("wait", "--for=condition=Established", "crd", "--all")
+    if peer.load.resource != runner.load.resource:
+        runner.cluster.create(projects.definition(peer.load.resource))
+        kubectl("wait", "--for=condition=Established", "crd", "--all")
     kubectl("create", "namespace", _SPACE)
+    for document in peer.objects:
+        runner.cluster.create(document)
     kubectl("create", "serviceaccount", _ACCOUNT, "-n", _SPACE)
     kubectl(
         *("create", "clusterrolebinding", _ACCOUNT, "--clusterrole=cluster-admin"),
@@ -171,18 +204,22 @@ def _install(runner: HistoryRunner, peer: Peer) -> Path:
     directory = runner.directory / "peer"
     directory.mkdir(exist_ok=True)
     runner.write_kubeconfig(_ACCOUNT, _SPACE, directory / _KUBECONFIG)
-    certificates = runner.directory / "k8s-webhook-server" / "serving-certs"
-    certificates.mkdir(parents=True, exist_ok=True)
+    _make_certificate(peer.certificates or runner.directory / _CERTIFICATES)
+    return directory
+
+
+def _make_certificate(directory: Path) -> None:
+    """Make a certificate for webhooks that nobody calls."""
+    directory.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
             *("-nodes", "-days", "1", "-subj", "/CN=webhook"),
-            *("-keyout", str(certificates / "tls.key"), "-out", str(certificates / "tls.crt")),
+            *("-keyout", str(directory / "tls.key"), "-out", str(directory / "tls.crt")),
         ],
         check=True,
         capture_output=True,
     )
-    return directory
 
 
 async def _run(runner: HistoryRunner, peer: Peer, count: int, pid: int) -> PeerRun:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import yaml
+from hack.cluster import binaries
+
 from traincrew.engine.resources import Resource
 
 if TYPE_CHECKING:
@@ -60,6 +63,27 @@ SPECS: dict[Resource, dict[str, Any]] = {
     },
 }
 """The ``spec`` of a job of four pods of each kind."""
+
+
+_DEFINITIONS = {
+    MPI_JOBS: ("mpi-operator", "deploy/v2beta1/mpi-operator.yaml"),
+    PYTORCH_JOBS: ("training-operator", "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
+    JOB_SETS: ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+}
+"""The program of each kind's project, and the file of its module with the definition."""
+
+
+def definition(resource: Resource) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind, as its project installs it."""
+    program, file = _DEFINITIONS[resource]
+    text = (binaries.module_directory(program) / file).read_text(encoding="utf-8")
+    name = f"{resource.plural}.{resource.group}"
+    found: dict[str, Any]
+    for found in yaml.safe_load_all(text):
+        if found and found["kind"] == "CustomResourceDefinition":
+            assert found["metadata"]["name"] == name
+            return found
+    raise ValueError(f"{file} of {program} has no definition of {name}")
 
 
 def says_running(status: Status) -> bool:

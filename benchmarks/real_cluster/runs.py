@@ -22,10 +22,8 @@ from hack.cluster import Options, RealCluster
 
 from benchmarks._kinds import CHAINER_JOBS
 from benchmarks._usage import Meter, Usage, peak_mebibytes
-from benchmarks.real_cluster import audit, jobs, kwok, recording, replay
+from benchmarks.real_cluster import audit, jobs, kwok, projects, recording, replay
 from benchmarks.real_cluster.bare import BareClient
-from traincrew.api.crd import definition
-from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import ForbiddenError
@@ -150,9 +148,7 @@ class HistoryRunner:
             values.write_text(json.dumps({"kinds": {kind: True}}))
             make = [sys.executable, "-m", "traincrew.cli", "manifests", f"--values={values}"]
             subprocess.run([*make, f"--directory={directory}"], check=True)
-            for served in KINDS:
-                if served.kind == kind:
-                    self.cluster.create(definition(served))
+            self.cluster.create(projects.definition(self.load.resource))
         for name in ("0-crd.yaml", "1-namespace.yaml", "2-rbac.yaml"):
             kubectl("create", "-f", str(directory / name))
         kubectl("wait", "--for=condition=Established", "crd", "--all")
