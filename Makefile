@@ -42,8 +42,9 @@ run-mpi: $(VENV)/.run ## Run MPI ranks from values of kube-openmpi, scale, run a
 	$(BIN)/traincrew mpi examples/openmpi/values/scaled.yaml --name hello | \
 	  $(BIN)/traincrew run - --scale 3@4s
 
-test: setup ## Fast tests (3 to 6 minutes on two cores)
-	$(BIN)/python -m hack.inmemory $(BIN)/python -m pytest -n 5 --dist worksteal tests
+test: setup ## Fast tests (3 to 6 minutes on two cores; PART=turn: half of them in turn)
+	$(BIN)/python -m hack.inmemory $(BIN)/python -m pytest -n 5 --dist worksteal tests \
+	  $(if $(PART),--part $(PART))
 
 suites: setup ## Heavier suites: real kubectl, real training, faults (PART=turn: those of CI)
 	$(BIN)/python -m suites run $(if $(PART),--part $(PART))

@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import hypothesis
 import pytest
@@ -25,6 +26,12 @@ gc.disable()
 # The duration of an example depends on the load of the machine and is not a failure.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for a part of all tests."""
+    text = "only every other module, and the others with each change of the code"
+    parser.addoption("--part", choices=("turn",), help=text)
 
 
 def pytest_report_header() -> str:
@@ -48,9 +55,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let each process of a run begin with other modules, whose assertions it then rewrites."""
     config = session.config
+    which, count, chosen = 0, 1, _always
     if hasattr(config, "workerinput"):
-        which, count = config.workerinput["workerid"], config.workerinput["workercount"]
-        config.args = ordering.rotated(config.args, int(which.removeprefix("gw")), count)
+        which = int(config.workerinput["workerid"].removeprefix("gw"))
+        count = config.workerinput["workercount"]
+    if config.getoption("part"):
+        chosen = partial(variation.has_turn, turns=2)
+    config.args = ordering.rotated(config.args, which, count, chosen)
+
+
+def _always(_place: int) -> bool:
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

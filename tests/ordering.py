@@ -30,7 +30,9 @@ def shuffled(items: Iterable[T], seed: int, module: Callable[[T], str]) -> list[
     return found
 
 
-def rotated(arguments: list[str], which: int, count: int) -> list[str]:
+def rotated(
+    arguments: list[str], which: int, count: int, chosen: Callable[[int], bool] = lambda _: True
+) -> list[str]:
     """Return the modules that one of several processes collects, beginning with its own part.
 
     All processes collect all modules. The first one that imports a module rewrites its assertions
@@ -40,9 +42,11 @@ def rotated(arguments: list[str], which: int, count: int) -> list[str]:
         arguments: Of pytest; others than the folder of all tests are returned unchanged.
         which: Number of the process, from 0.
         count: Number of processes.
+        chosen: Whether a run has the module at this place of the sorted list; all by default.
     """
     if [Path(each).resolve() for each in arguments] != [_TESTS]:
         return arguments
-    files = sorted(map(str, _TESTS.rglob("test_*.py")))
+    found = sorted(map(str, _TESTS.rglob("test_*.py")))
+    files = [each for place, each in enumerate(found) if chosen(place)]
     start = len(files) * which // count
     return files[start:] + files[:start]

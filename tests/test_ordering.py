@@ -32,3 +32,14 @@ def test_each_process_begins_with_a_part_of_its_own() -> None:
     assert {tuple(sorted(part)) for part in parts} == {tuple(sorted(parts[0]))}
     assert len({part[0] for part in parts}) == 3
     assert ordering.rotated([__file__], 1, 3) == [__file__]
+
+
+def test_a_part_has_every_other_module() -> None:
+    tests = str(Path(__file__).parent)
+    everything = ordering.rotated([tests], 0, 1)
+    first, second = (
+        ordering.rotated([tests], 0, 1, lambda place, turn=turn: place % 2 == turn)  # type: ignore[misc]
+        for turn in range(2)
+    )
+    assert sorted([*first, *second]) == everything
+    assert first == everything[::2]

@@ -10,6 +10,7 @@ import pytest
 
 from plan.elasticjob.world import elastic
 from plan.trainjob.world import KINDS, runtime, trained
+from traincrew.api.meta import CustomObject
 from traincrew.engine.cache import Informer
 from traincrew.engine.controller import Manager, Request
 from traincrew.engine.resources import DEPLOYMENTS, Resource
@@ -146,7 +147,7 @@ async def test_a_job_that_the_cache_lacks_counts(served: Cluster) -> None:
     holding = KIND.holding
     assert holding is not None
     jobs: Any = Informer(
-        served.client, TRAIN_JOBS, indexers={USERS_INDEX: users_index(holding)}
+        served.client, TRAIN_JOBS, CustomObject, indexers={USERS_INDEX: users_index(holding)}
     )  # never filled
     holder = Holder(
         served.client,
