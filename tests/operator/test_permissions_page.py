@@ -8,11 +8,11 @@ import pytest
 
 from traincrew.operator.kinds import PROJECT_KINDS
 from traincrew.operator.manifests.rbac import (
-    holding_rules,
     lease_rules,
     operator_rules,
     ownership_rules,
     project_rules,
+    protection_rules,
     queue_rules,
 )
 
@@ -57,7 +57,7 @@ def test_the_page_explains_the_rules_for_kinds_of_other_projects() -> None:
     rules = [
         rule
         for kind in PROJECT_KINDS
-        for rules_of in (project_rules, holding_rules, ownership_rules)
+        for rules_of in (project_rules, protection_rules, ownership_rules)
         for rule in rules_of(kind)
     ]
     found = installed(rules)

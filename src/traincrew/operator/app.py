@@ -16,11 +16,11 @@ from traincrew.engine.gate import Gate
 from traincrew.engine.observability import Access, HealthServer, get_logger
 from traincrew.engine.tasks import end_tasks
 from traincrew.operator.gangs import GangSchedulers
-from traincrew.operator.holding import holders
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.ownership import Ownership
 from traincrew.operator.progress import ProgressService, Reports
+from traincrew.operator.protection import protectors
 from traincrew.operator.queues import KueueApi
 from traincrew.operator.reconciler import Reconciler
 from traincrew.operator.statuses import KEEPS_EVERYTHING
@@ -122,10 +122,10 @@ async def run_operator(
             )
             if owner is not None:
                 owner.serve(reconciler)
-                for holder in holders(
+                for protector in protectors(
                     client, manager, reconciler, owner, kind=kind, namespace=options.namespace
                 ):
-                    owner.serve(holder)
+                    owner.serve(protector)
             counts.add(kind.resource.kind, reconciler.jobs)
         for server in _servers(options, manager, always):
             manager.add_runnable(server.run, needs_leadership=False)

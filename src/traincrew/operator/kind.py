@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from traincrew.api.kind import Project
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.holding import Holding
-    from traincrew.plan.shared.kind import Written
+    from traincrew.plan.shared.kind import Protection, Written
     from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
     from traincrew.plan.shared.views import ChildView
 
@@ -29,7 +28,8 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
         children: Resources of a job's children, each with the view for its plan.
         descendants: Resources whose objects belong to children, and own the pods.
         references: Resources of the objects that jobs refer to.
-        holding: How those objects are held as long as a job refers to them; not at all by default.
+        protection: How those objects are protected as long as a job refers to them; not at all by
+            default.
         unwatched: Resources of other children, which are created and not cached.
         plan: The decisions.
         written: Returns the events for children that were created or deleted, and for the job when
@@ -45,7 +45,7 @@ class OperatedKind(Struct, frozen=True, kw_only=True):
     unwatched: tuple[Resource, ...] = ()
     descendants: tuple[Resource, ...] = ()
     references: tuple[Resource, ...] = ()
-    holding: Holding | None = None
+    protection: Protection | None = None
     plan: Callable[[Observed, datetime], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
     project: Project | None = None

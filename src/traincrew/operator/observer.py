@@ -16,7 +16,7 @@ from traincrew.engine.controller import Request, WriteTracker
 from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS, Resource
-from traincrew.operator.holding import USERS_INDEX, users_index
+from traincrew.operator.protection import USERS_INDEX, users_index
 from traincrew.plan.shared import stall
 from traincrew.plan.shared.model import ChildKey, Observed
 from traincrew.plan.shared.views import ChildView, ObservedPod
@@ -77,7 +77,7 @@ class Observer:
         self._reports = reports
         self._log = get_logger()
         view = ProjectJob if kind.project is not None else CustomObject
-        users = {USERS_INDEX: users_index(kind.holding)} if kind.holding is not None else None
+        users = {USERS_INDEX: users_index(kind.protection)} if kind.protection is not None else None
         self.jobs = _informer(manager, kind.resource, view, namespace=namespace, indexers=users)
         selection = {
             "namespace": namespace,

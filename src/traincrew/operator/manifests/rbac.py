@@ -139,15 +139,15 @@ def project_rules(kind: PlannedKind) -> list[Document]:
 
 
 def _reference_verbs(kind: PlannedKind) -> str:
-    return "get" if kind.holding is None else "get list watch patch"
+    return "get" if kind.protection is None else "get list watch patch"
 
 
-def holding_rules(kind: PlannedKind) -> list[Document]:
-    """Return the rules for holding what is in no namespace: only for jobs of all namespaces."""
+def protection_rules(kind: PlannedKind) -> list[Document]:
+    """Return the rules for protecting what is in no namespace: only for jobs of all namespaces."""
     return [
         _rule(each.group, each.plural, "list watch patch")
         for each in kind.references
-        if kind.holding is not None and not each.namespaced
+        if kind.protection is not None and not each.namespaced
     ]
 
 
@@ -240,7 +240,7 @@ def _roles_of(kind: PlannedKind) -> list[Any]:
     return [
         When(
             "watchNamespace",
-            _role("ClusterRole", everywhere, [*rules, *holding_rules(kind)]),
+            _role("ClusterRole", everywhere, [*rules, *protection_rules(kind)]),
             negated=True,
         ),
         When("watchNamespace", _binding("ClusterRole", everywhere), negated=True),

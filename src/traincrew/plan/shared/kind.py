@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api import kind as api
-    from traincrew.plan.shared.holding import Holding
-    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, ObjectKey, Observed
     from traincrew.plan.shared.reporting import Endpoint
 
 Written = Literal["Create", "Delete"]
@@ -72,6 +71,38 @@ class Reference(NamedTuple):
     plural: str
     kind: str
     namespaced: bool = True
+
+
+class Protection(NamedTuple):
+    """How objects that jobs refer to are protected: nobody deletes one that is in use.
+
+    Attributes:
+        finalizer: The finalizer of objects in use.
+        named: Returns the object that a job with this ``spec``, which may be invalid, refers to.
+    """
+
+    finalizer: str
+    named: Callable[[dict[str, Any]], ObjectKey | None]
+
+
+def next_finalizers(
+    finalizer: str, found: Sequence[str], *, used: bool, deleting: bool
+) -> list[str] | None:
+    """Return the finalizers that an object should have; None if it has them.
+
+    An object that is not used keeps the finalizer until somebody deletes it: most are used again.
+
+    Args:
+        finalizer: The finalizer of objects in use.
+        found: The finalizers of the object.
+        used: Whether a job refers to the object.
+        deleting: Whether somebody has deleted the object: it gets no finalizer any more.
+    """
+    if finalizer not in found:
+        return [*found, finalizer] if used and not deleting else None
+    if deleting and not used:
+        return [each for each in found if each != finalizer]
+    return None
 
 
 class PodPlace(NamedTuple):
@@ -150,7 +181,8 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
         deletes: Those of `children` that may have to be deleted before their job is.
         descendants: Resources whose objects belong to children, and own the pods.
         references: Resources of the objects that jobs refer to, and plans ask for.
-        holding: How those objects are held as long as a job refers to them; not at all by default.
+        protection: How those objects are protected as long as a job refers to them; not at all by
+            default.
         grants: Permissions of the pods of a job. The operator grants them, so it must hold them.
         plan: The decisions; see `traincrew.plan.shared.model`.
         written: Returns the events for children that were created or deleted, and for the job when
@@ -175,7 +207,7 @@ class PlannedKind(Struct, frozen=True, kw_only=True):
     deletes: tuple[Child, ...] = ()
     descendants: tuple[Child, ...] = ()
     references: tuple[Reference, ...] = ()
-    holding: Holding | None = None
+    protection: Protection | None = None
     grants: tuple[Permission, ...] = ()
     plan: Callable[[Observed, datetime, Options], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []

@@ -6,12 +6,12 @@ from typing import Any
 
 from traincrew.api.kinds.trainjob.definition import DEFINITION
 from traincrew.api.kinds.trainjob.types import CLUSTER_RUNTIME, GROUP, NODE, RUNTIMES
-from traincrew.plan.shared.holding import Holding
 from traincrew.plan.shared.kind import (
     CONFIG_MAPS,
     JOBS,
     SECRETS,
     PlannedKind,
+    Protection,
     Reference,
     place_by,
 )
@@ -55,7 +55,7 @@ KIND = PlannedKind(
         Reference(each.group, each.version, each.plural, each.kind, each.namespaced)
         for each in DEFINITION.referenced
     ),
-    holding=Holding(IN_USE, _runtime),
+    protection=Protection(IN_USE, _runtime),
     expires=False,
     plan=plan,
     mounts=(HOSTS_MOUNT,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plan.trainjob.world import trained
-from traincrew.plan.shared.holding import next_finalizers
+from traincrew.plan.shared.kind import next_finalizers
 from traincrew.plan.shared.model import ObjectKey
 from traincrew.plan.trainjob import IN_USE, KIND
 
@@ -46,5 +46,5 @@ def test_next_finalizers(
     ],
 )
 def test_the_runtime_of_a_trainjob(reference: object, key: ObjectKey | None) -> None:
-    assert KIND.holding is not None
-    assert KIND.holding.named({**trained()["spec"], "runtimeRef": reference}) == key
+    assert KIND.protection is not None
+    assert KIND.protection.named({**trained()["spec"], "runtimeRef": reference}) == key

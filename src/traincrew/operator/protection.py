@@ -1,4 +1,4 @@
-"""Holds the objects that jobs refer to, by a finalizer, as long as a job does.
+"""Protects the objects that jobs refer to, by a finalizer, as long as a job does.
 
 The objects are watched by their metadata only. Which ones are used, the cache of jobs says; but the
 finalizer of an object that is being deleted is removed only after the API server has listed the
@@ -15,7 +15,7 @@ from traincrew.engine.controller import Controller, Request, Result
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.objects import FullObjectMeta  # noqa: TC001 - read by msgspec
 from traincrew.operator.children import FIELD_MANAGER
-from traincrew.plan.shared.holding import next_finalizers
+from traincrew.plan.shared.kind import next_finalizers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.ownership import Ownership
     from traincrew.operator.reconciler import Reconciler
-    from traincrew.plan.shared.holding import Holding
+    from traincrew.plan.shared.kind import Protection
 
-USERS_INDEX = "held"
+USERS_INDEX = "users"
 """Index of the cache of jobs: by the object that each refers to."""
 
 
-class _Held(View, frozen=True, gc=False, kw_only=True):
+class _Protected(View, frozen=True, gc=False, kw_only=True):
     metadata: FullObjectMeta
 
 
-def users_index(holding: Holding) -> Callable[[CustomObject], list[str]]:
+def users_index(protection: Protection) -> Callable[[CustomObject], list[str]]:
     """Return the function that computes the index values of a job."""
 
     def values(job: CustomObject) -> list[str]:
-        named = holding.named(job.spec)
+        named = protection.named(job.spec)
         return [] if named is None else [f"{named.kind}/{named.name}"]
 
     return values
 
 
-class Holder:
-    """Holds the objects of one resource that the jobs of one kind refer to.
+class Protector:
+    """Protects the objects of one resource that the jobs of one kind refer to.
 
     Args:
         client: The API server.
@@ -57,7 +57,7 @@ class Holder:
         reconciler: Reconciles the jobs.
         owner: Whether the kind is served here.
         resource: Resource of the objects.
-        holding: How they are held.
+        protection: How they are protected.
         namespace: Where the objects are; anywhere by default.
     """
 
@@ -69,14 +69,14 @@ class Holder:
         owner: Ownership,
         *,
         resource: Resource,
-        holding: Holding,
+        protection: Protection,
         namespace: str | None = None,
     ) -> None:
         self._client, self._owner = client, owner
         self._jobs = reconciler.informer
-        self._resource, self._holding = resource, holding
+        self._resource, self._protection = resource, protection
         self._objects: Informer[Any] = manager.informer(
-            resource, _Held, namespace=namespace, metadata_only=True
+            resource, _Protected, namespace=namespace, metadata_only=True
         )
         self.controller = Controller(resource.kind.lower(), self.reconcile, workers=1)
         self.controller.watch(self._objects, self._itself)
@@ -85,26 +85,26 @@ class Holder:
 
     def requests(self) -> list[Request]:
         """Return the requests for all objects."""
-        return [each for held in self._objects.store.list() for each in self._itself(held)]
+        return [each for found in self._objects.store.list() for each in self._itself(found)]
 
-    def _itself(self, held: _Held) -> list[Request]:
-        return [Request(held.metadata.namespace, held.metadata.name)]
+    def _itself(self, found: _Protected) -> list[Request]:
+        return [Request(found.metadata.namespace, found.metadata.name)]
 
     def _named(self, job: CustomObject) -> list[Request]:
         """Return the request for the object that a job refers to."""
-        named = self._holding.named(job.spec)
+        named = self._protection.named(job.spec)
         if named is None or named.kind != self._resource.kind:
             return []
         return [Request(job.metadata.namespace if self._resource.namespaced else "", named.name)]
 
     async def reconcile(self, request: Request) -> Result | None:
         """Give one object the finalizer, or remove it."""
-        held = self._objects.store.get(request.namespace, request.name)
-        if held is None:
+        found = self._objects.store.get(request.namespace, request.name)
+        if found is None:
             return None
         if self._owner.why_not:  # `Ownership.serve` asks again
             return Result(self._owner.seconds_left)
-        metadata, finalizer = held.metadata, self._holding.finalizer
+        metadata, finalizer = found.metadata, self._protection.finalizer
         deleting = metadata.deletion_timestamp is not None
         used = self._is_used(request)
         wanted = next_finalizers(finalizer, metadata.finalizers, used=used, deleting=deleting)
@@ -132,10 +132,10 @@ class Holder:
         found = await self._client.list(self._jobs.resource, request.namespace or None)
         specs = (item.get("spec") for item in found["items"])
         name = (self._resource.kind, request.name)
-        return any(self._holding.named(spec) == name for spec in specs if isinstance(spec, dict))
+        return any(self._protection.named(spec) == name for spec in specs if isinstance(spec, dict))
 
 
-def holders(
+def protectors(
     client: Client,
     manager: Manager,
     reconciler: Reconciler,
@@ -143,22 +143,22 @@ def holders(
     *,
     kind: OperatedKind,
     namespace: str | None = None,
-) -> list[Holder]:
-    """Return one holder for each resource that the jobs of a kind refer to.
+) -> list[Protector]:
+    """Return one protector for each resource that the jobs of a kind refer to.
 
-    An operator of one namespace does not hold what is in none: it does not see who else uses it.
+    An operator of one namespace does not protect what is in none: it does not see who else uses it.
     """
-    holding = kind.holding
-    if holding is None:
+    protection = kind.protection
+    if protection is None:
         return []
     return [
-        Holder(
+        Protector(
             client,
             manager,
             reconciler,
             owner,
             resource=resource,
-            holding=holding,
+            protection=protection,
             namespace=namespace,
         )
         for resource in kind.references

@@ -15,7 +15,7 @@ from traincrew.engine.cache import Informer
 from traincrew.engine.controller import Manager, Request
 from traincrew.engine.resources import DEPLOYMENTS, Resource
 from traincrew.engine.tasks import end_tasks
-from traincrew.operator.holding import USERS_INDEX, Holder, users_index
+from traincrew.operator.protection import USERS_INDEX, Protector, users_index
 from traincrew.plan.trainjob import IN_USE, KIND
 
 if TYPE_CHECKING:
@@ -144,24 +144,24 @@ async def test_a_job_that_the_cache_lacks_counts(served: Cluster) -> None:
     await until_held(served, "used")
     await delete(served, "used")
     manager = Manager(served.client)
-    holding = KIND.holding
-    assert holding is not None
+    protection = KIND.protection
+    assert protection is not None
     jobs: Any = Informer(
-        served.client, TRAIN_JOBS, CustomObject, indexers={USERS_INDEX: users_index(holding)}
+        served.client, TRAIN_JOBS, CustomObject, indexers={USERS_INDEX: users_index(protection)}
     )  # never filled
-    holder = Holder(
+    protector = Protector(
         served.client,
         manager,
         SimpleNamespace(informer=jobs),  # type: ignore[arg-type]
         SimpleNamespace(why_not=""),  # type: ignore[arg-type]
         resource=RUNTIMES[KINDS[1]],
-        holding=holding,
+        protection=protection,
     )
-    (objects,) = (each for each in holder.controller.informers if each is not jobs)
+    (objects,) = (each for each in protector.controller.informers if each is not jobs)
     watching = asyncio.create_task(objects.run())
     try:
         await objects.wait_synced()
-        await holder.reconcile(Request(SPACE, "used"))
+        await protector.reconcile(Request(SPACE, "used"))
     finally:
         await end_tasks(watching)
 
