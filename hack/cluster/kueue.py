@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hack.cluster import binaries, published
+from hack.cluster.processes import NotReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +28,13 @@ def install(cluster: RealCluster, report: Callable[[str], None] = lambda _: None
 
     Raises:
         BuildFailed: The program cannot be built.
-        NotReady: A manifest was refused, or the controller did not become available.
+        NotReady: The manifests name another image, one was refused, or the controller did not
+            become available.
     """
     directory = binaries.module_directory(PROGRAM) / "config" / "default"
     manifests = cluster.kubectl("kustomize", str(directory))
+    if IMAGE not in manifests:
+        raise NotReady(f"the manifests of Kueue do not name the image {IMAGE}")
     published.apply(cluster, manifests, {IMAGE: published.Program(PROGRAM, "manager")}, report)
     wait(cluster)
     report("Kueue ready")

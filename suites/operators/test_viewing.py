@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from hack.cluster import binaries
+from hack.cluster import binaries, kueue
 from suites.kueue.queue_user import LABEL, PRIORITY, Queues
 from suites.operators import jobsets, mpijobs, pytorchjobs, trainingoperator
 from suites.operators.modules import JOBSET, MPI, TRAINING, sources
@@ -199,8 +199,7 @@ def user(catalog: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vi
     images = shutil.copytree(catalog.parent, home / "images", symlinks=True)
     (images / "build" / "kueue").symlink_to(binaries.build("kueue"))
     text = (images / catalog.name).read_text()
-    manager = "us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue"
-    text += f'\n  - name: kueue\n    images: ["{manager}"]\n    command: [/manager]\n'
+    text += f'\n  - name: kueue\n    images: ["{kueue.IMAGE}"]\n    command: [/manager]\n'
     text += "    files: {/manager: build/kueue}\n"
     (images / catalog.name).write_text(text)
     found = Viewer(home, default_cache(), "pod,event")

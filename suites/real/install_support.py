@@ -255,3 +255,16 @@ def refused(user: User, document: Document) -> str:
         return str(error)
     user.kubectl("delete", "--ignore-not-found", document["kind"], document["metadata"]["name"])
     return ""
+
+
+@contextlib.contextmanager
+def install_chart(cluster: RealCluster, *kinds: str) -> Iterator[None]:
+    """Install our operator for kinds of other projects, and uninstall it at the end."""
+    helm = cluster.binary("helm")
+    release = ("crew", f"--namespace={NAME}", "--wait", f"--timeout={SECONDS:g}s")
+    served = [f"--set=kinds.{kind}=true" for kind in kinds]
+    run(helm, cluster, "install", *release, str(CHART), "--create-namespace", *served)
+    try:
+        yield
+    finally:
+        run(helm, cluster, "uninstall", *release)

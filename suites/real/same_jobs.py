@@ -10,32 +10,29 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import yaml
-from hack.cluster import published
-from suites.operators import modules
-from suites.shell import User
+import pytest
 
-from traincrew.local.directories import default_cache
 from variation import has_turn
 
 from . import shell_image
+from .administrator import Administrator
 from .faults.jobs import IMAGE
-from .install_support import CHART, NAME, SECONDS, run, uninstall
+from .install_support import SECONDS, install_chart, uninstall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hack.cluster import RealCluster
     from suites.operators.beside import Case
+    from suites.shell import User
 
 Document = dict[str, Any]
 SHELLS = ("docker.io/library/busybox:1", "docker.io/library/busybox:2")
 """Images of the jobs: anything with a shell."""
 CHILDREN = "pods,jobs,services,configmaps,secrets,horizontalpodautoscalers,persistentvolumeclaims"
-OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
 STATUS = "traincrew.dev/status"
 TOLD_SECONDS = 10.0
 
@@ -51,9 +48,11 @@ class Project(NamedTuple):
         manifest: Returns a job with a name and a spec.
         cases: The jobs; all come to rest.
         settled: Returns what a user sees of a job that has come to rest.
+        assert_same: Compares what is seen of a case here with what is seen of it there.
         broken: Specs that are not allowed, each with a word that says which field is wrong.
+        words: What ours says instead, of what the project refuses by its webhook only.
         prepare: Creates what the jobs need, before each operator has them.
-        hand_over: Removes what only the project's operator would remove.
+        tidy: Removes it.
         at_once: How many of them run at a time: few, where all pods have to run before one ends.
     """
 
@@ -64,9 +63,11 @@ class Project(NamedTuple):
     manifest: Callable[[str, Document], Document]
     cases: Mapping[str, Case]
     settled: Callable[[User, str], Document]
+    assert_same: Callable[[Document, Document, str], None]
     broken: Mapping[str, tuple[Document, str]]
+    words: Mapping[str, str] = {}
     prepare: Callable[[User], None] = lambda _: None
-    hand_over: Callable[[User], None] = lambda _: None
+    tidy: Callable[[User], None] = lambda _: None
     at_once: int = 8
 
 
@@ -95,65 +96,6 @@ class Both(NamedTuple):
     ours: Seen
 
 
-class Administrator(User):
-    """Someone who may do everything on a real cluster.
-
-    Args:
-        cluster: The cluster.
-        home: Of logs.
-    """
-
-    def __init__(self, cluster: RealCluster, home: Path) -> None:
-        super().__init__(home, default_cache())
-        self.cluster = cluster
-        self.kubeconfig = cluster.kubeconfig
-        self.environment["KUBECONFIG"] = str(cluster.kubeconfig)
-        self._applied: list[str] = []
-        self._programs = _programs()
-
-    def apply_published(self, *manifest: str) -> None:
-        for option in manifest:
-            name, _, path = option.partition("=")
-            kustomized = name == "--kustomize"
-            text = self.kubectl("kustomize", path) if kustomized else Path(path).read_text()
-            self._applied.append(text)
-            published.apply(self.cluster, text, self._programs)
-
-    def remove_published(self) -> None:
-        """Delete what was applied, the last first."""
-        wait = f"--timeout={SECONDS:g}s"
-        for text in reversed(self._applied):
-            self.kubectl("delete", "-f", "-", "--ignore-not-found", wait, given=text)
-
-    def log(self) -> str:
-        return self.does("kubectl", "logs", *OPERATOR, "--tail=-1", "--prefix", code=None)
-
-
-def _programs() -> dict[str, published.Program]:
-    """The programs of other projects, by the images that their catalog has them for."""
-    catalog = yaml.safe_load((modules.HERE / "environments.yaml").read_text())
-    found: dict[str, published.Program] = {}
-    for each in catalog["environments"]:
-        for inside, source in each.get("files", {}).items():
-            if each.get("command") == [inside]:
-                program = published.Program(Path(source).name, inside.removeprefix("/"))
-                found |= dict.fromkeys(each["images"], program)
-    return found
-
-
-@contextlib.contextmanager
-def install_chart(cluster: RealCluster, *kinds: str) -> Iterator[None]:
-    """Install our operator for kinds of other projects, and uninstall it at the end."""
-    helm = cluster.binary("helm")
-    release = ("crew", f"--namespace={NAME}", "--wait", f"--timeout={SECONDS:g}s")
-    served = [f"--set=kinds.{kind}=true" for kind in kinds]
-    run(helm, cluster, "install", *release, str(CHART), "--create-namespace", *served)
-    try:
-        yield
-    finally:
-        run(helm, cluster, "uninstall", *release)
-
-
 def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
     """Run all jobs by another project's operator, hand over, and run them by ours.
 
@@ -177,12 +119,19 @@ def compare(project: Project, cluster: RealCluster, home: Path) -> Both:
             user.kubectl("scale", "deployment", name, "-n", namespace, "--replicas=0")
         webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
         user.kubectl("delete", webhooks, "--all")
-        project.hand_over(user)
         stack.enter_context(install_chart(cluster, *project.kinds))
-        ours = _see(user, project)
+        stack.callback(project.tidy, user)
+        ours = _see(user, project._replace(broken=_broken_here(project)))
         log = user.log()
     assert "Traceback" not in log, log
     return Both(theirs, ours)
+
+
+def _broken_here(project: Project) -> dict[str, tuple[Document, str]]:
+    """Broken specs, with the words of ours."""
+    return {
+        name: (spec, project.words.get(name, word)) for name, (spec, word) in project.broken.items()
+    }
 
 
 def _see(user: Administrator, project: Project) -> Seen:
@@ -246,3 +195,29 @@ def _said(user: User, project: Project, name: str) -> str:
         said = " ".join([json.dumps(job.get("status", {})), told, *messages])
         time.sleep(0.5)
     return said
+
+
+class SameJobs:
+    """What users see of a project's operator, and of ours."""
+
+    project: ClassVar[Project]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run each test with the project's jobs."""
+        for name in {"case", "broken"}.intersection(metafunc.fixturenames):
+            cases = self.project.cases if name == "case" else self.project.broken
+            metafunc.parametrize(name, cases)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def both(cls, cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both:
+        """What a user sees of both operators."""
+        return compare(cls.project, cluster, tmp_path_factory.mktemp("both"))
+
+    def test_users_see_the_same(self, both: Both, case: str) -> None:
+        self.project.assert_same(both.ours.jobs[case], both.theirs.jobs[case], case)
+
+    def test_both_name_the_same_field(self, both: Both, broken: str) -> None:
+        _, word = self.project.broken[broken]
+        assert word in both.theirs.said[broken]
+        assert self.project.words.get(broken, word) in both.ours.said[broken]

@@ -14,10 +14,10 @@ from suites.sdk import kubeflow_sdk
 
 from hack import images
 
+from .administrator import Administrator
 from .elastic_support import TORCH
-from .install_support import ACCOUNT, refusal, uninstall
+from .install_support import ACCOUNT, install_chart, refusal, uninstall
 from .install_support import User as Requests
-from .same_jobs import Administrator, install_chart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,8 @@ def test_it_trains_on_three_nodes(cluster: RealCluster, tmp_path: Path) -> None:
         user.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
         user.apply_published(f"--filename={trainer / 'runtimes/torch_distributed.yaml'}")
         stack.enter_context(install_chart(cluster, "TrainJob", "JobSet"))
+        runtimes = ("clustertrainingruntimes", "--all", "--timeout=60s")
+        stack.callback(user.kubectl, "delete", *runtimes)  # the operator holds those in use
         requests = Requests(cluster)
 
         kubeflow_sdk.trains(user)

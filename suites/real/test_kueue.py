@@ -13,19 +13,17 @@ from suites.kueue.queue_cases import QueueCases
 from suites.kueue.queue_user import KINDS, Queues
 
 from hack import images
-from traincrew.local.directories import default_cache
 
+from .administrator import OPERATOR, Administrator
 from .faults.jobs import IMAGE
 from .install_support import DEPLOY, NAME
-from .install_support import User as Administrator
+from .install_support import User as InstallUser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(600)
 IMAGES = ("operator", "helper", "busybox")
-OPERATOR = (f"--namespace={NAME}", "--selector", f"app={NAME}")
 ALL = os.environ.get("TRAINCREW_QUEUE_KINDS") == "all"
 """Whether each case for all kinds runs with each: by hand, since it takes ten minutes."""
 CHOSEN = {
@@ -43,26 +41,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kind", KINDS if ALL else CHOSEN[metafunc.function.__name__])
 
 
-class RealQueues(Queues):
-    """A user of the real cluster; our operator is installed as users install it.
-
-    Args:
-        cluster: The cluster.
-        home: Of logs.
-    """
+class RealQueues(Administrator, Queues):
+    """A user of the real cluster; our operator is installed as users install it."""
 
     image = IMAGE
-
-    def __init__(self, cluster: RealCluster, home: Path) -> None:
-        super().__init__(home, default_cache())
-        self.kubeconfig = cluster.kubeconfig
-        self.environment["KUBECONFIG"] = str(cluster.kubeconfig)
-        self._administrator = Administrator(cluster)
 
     def start_operator(self) -> None:
         # A webhook of Kueue sees each Deployment; while it does not answer, none can be changed.
         self.until("the operator is started", lambda: "patched" in self._scale(2), 120)
-        self._administrator.rolled_out()
+        InstallUser(self.cluster).rolled_out()
 
     def kill_operator(self) -> None:
         assert "patched" in self._scale(0)
@@ -73,10 +60,6 @@ class RealQueues(Queues):
         patch = json.dumps({"spec": {"replicas": replicas}})
         words = ("patch", "deployment", NAME, f"--namespace={NAME}", "-p", patch)
         return self.kubectl(*words, code=None)
-
-    def log(self) -> str:
-        words = ("logs", *OPERATOR, "--tail=-1", "--prefix")
-        return self.does("kubectl", *words, code=None)
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ from .faults.jobs import template, work
 from .install_support import (
     ACCOUNT,
     SECONDS,
+    install_chart,
     namespace,
     refusal,
     uninstall,
 )
-from .same_jobs import install_chart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,9 @@ from suites.operators import test_jobsets
 from suites.operators.jobsets import CASES, manifest
 from suites.operators.jobsets_refused import BROKEN
 
-from .same_jobs import Both, Project, compare, in_turn
+from .same_jobs import Project, SameJobs, in_turn
 
 if TYPE_CHECKING:
-    from hack.cluster import RealCluster
     from suites.shell import User
 
 pytestmark = pytest.mark.timeout(1200)
@@ -64,28 +63,14 @@ PROJECT = Project(
     manifest=manifest,
     cases=in_turn(CASES),
     settled=test_jobsets.settled,
-    broken={
-        name: (spec, FIELDS.get(name, word))
-        for name, (spec, word) in BROKEN.items()
-        if name != OF_NOBODY
-    },
+    assert_same=test_jobsets.assert_same,
+    broken={name: each for name, each in BROKEN.items() if name != OF_NOBODY},
+    words=FIELDS,
     prepare=prepare,
 )
 
 
-@pytest.fixture(scope="module")
-def both(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """What a user sees of JobSet, and of ours."""
-    return compare(PROJECT, cluster, tmp_path_factory.mktemp("both"))
+class TestJobSets(SameJobs):
+    """All cases."""
 
-
-@pytest.mark.parametrize("case", PROJECT.cases)
-def test_users_see_the_same(both: Both, case: str) -> None:
-    test_jobsets.assert_same(both.ours.jobs[case], both.theirs.jobs[case], case)
-
-
-@pytest.mark.parametrize("case", PROJECT.broken)
-def test_both_name_the_same_field(both: Both, case: str) -> None:
-    _, word = BROKEN[case]
-    assert word in both.theirs.said[case]
-    assert PROJECT.broken[case][1] in both.ours.said[case]
+    project = PROJECT
