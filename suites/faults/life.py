@@ -6,11 +6,14 @@ import contextlib
 import copy
 from typing import TYPE_CHECKING, Any
 
-from harness import PODS
+import statusschemas
+from harness import PODS, Cluster
 from traincrew.engine.errors import NotFoundError
+from traincrew.operator.kinds import OF_OTHERS
 
 if TYPE_CHECKING:
-    from harness import Cluster
+    from collections.abc import AsyncIterator
+
     from traincrew.engine.resources import Resource
 
 Document = dict[str, Any]
@@ -28,6 +31,8 @@ class Life:
         stride: An operator in this process is killed only at every stride-th write, other ones in
             each run of the suites, where a pause is part of the life.
         expires: Whether something is deleted when its time to live is over.
+        resource: The kind of the job, if `declared` is there.
+        declared: What the definition of its project declares of the status; ours stores all of it.
     """
 
     manifest: Document
@@ -37,6 +42,16 @@ class Life:
     step: int = 3
     stride: int = 1
     expires: bool = True
+    resource: Resource | None = None
+    declared: Document | None = None
+
+    @contextlib.asynccontextmanager
+    async def cluster(self) -> AsyncIterator[Cluster]:
+        """A cluster with the definition of the kind."""
+        async with Cluster(OF_OTHERS) as cluster:
+            if self.resource is not None and self.declared is not None:
+                await statusschemas.declare(cluster.client, self.resource, self.declared)
+            yield cluster
 
     @property
     def name(self) -> str:

@@ -175,7 +175,7 @@ class MPIJobFailure(MPIJobLife):
         launcherCreationPolicy="WaitForWorkersReady",
     )
     manifest["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] = "Never"
-    writes = (10, 18)
+    writes = (8, 18)
 
     async def live(self, cluster: Cluster) -> None:
         await self.run(cluster, "worker-0")
@@ -186,6 +186,7 @@ class MPIJobFailure(MPIJobLife):
             await cluster.end_pod(pods["launcher"], 1)
         await cluster.until_phase(self.name, "Failed", reason="BackoffLimitExceeded")
         await self.until_left(cluster, "launcher")
+        await cluster.until_phase(self.name, "Failed", workersReady="0/1")
 
     async def end(self, cluster: Cluster) -> None:
         await self.run(cluster, "worker-0")

@@ -18,7 +18,6 @@ from suites.faults.outcome import LIVES
 from harness import PODS, Cluster
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import JOBS, SECRETS, SERVICES, STATEFUL_SETS
-from traincrew.operator.kinds import OF_OTHERS
 from waiting import until_written
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ async def until_again(cluster: Cluster, life: Life, resource: Resource, lost: Ob
 
 @pytest.mark.parametrize("life", once_per_kind())
 async def test_what_somebody_deletes_comes_again(life: Life) -> None:
-    async with Cluster(OF_OTHERS) as cluster, nodes(cluster):
+    async with life.cluster() as cluster, nodes(cluster):
         await cluster.start_operator()
         lost = set()
         for resource, child in await start(cluster, life):
@@ -115,7 +114,7 @@ async def test_what_somebody_deletes_comes_again(life: Life) -> None:
 
 @pytest.mark.parametrize("life", once_per_kind())
 async def test_a_child_without_its_label_is_still_the_jobs(life: Life) -> None:
-    async with Cluster(OF_OTHERS) as cluster, nodes(cluster):
+    async with life.cluster() as cluster, nodes(cluster):
         await cluster.start_operator()
         for resource, child in await start(cluster, life):
             if resource is SECRETS:
@@ -138,7 +137,7 @@ async def test_a_child_without_its_label_is_still_the_jobs(life: Life) -> None:
 
 @pytest.mark.parametrize("life", once_per_kind())
 async def test_a_name_in_use_is_said_and_left_alone(life: Life) -> None:
-    async with Cluster(OF_OTHERS) as cluster:
+    async with life.cluster() as cluster:
         await cluster.start_operator()
         async with nodes(cluster):
             found = await start(cluster, life)

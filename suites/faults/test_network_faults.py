@@ -13,9 +13,8 @@ import pytest
 from suites.faults.outcome import LIVES, live, result
 
 import variation
-from harness import OPERATOR_AGENT, Cluster
+from harness import OPERATOR_AGENT
 from traincrew.local.apiserver.http.faults import Fault, refuse
-from traincrew.operator.kinds import OF_OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +66,7 @@ async def test_faults_of_the_network_change_nothing(
 ) -> None:
     expected = undisturbed(life)
     faults = Faults(f"{variation.NUMBER} {life.name}")
-    async with Cluster(OF_OTHERS) as cluster:
+    async with life.cluster() as cluster:
         await cluster.start_operator()
         cluster.server.faults = faults
         await live(cluster, life)

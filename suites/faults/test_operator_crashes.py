@@ -22,7 +22,6 @@ import yaml
 from suites.faults.outcome import LIVES, is_write, live, result
 
 import variation
-from harness import Cluster
 from traincrew.local.apiserver.http.faults import Fault
 from traincrew.operator.kinds import OF_OTHERS
 
@@ -106,7 +105,7 @@ async def test_a_crash_changes_nothing(
     undisturbed: Callable[[Life], dict[str, Any]], life: Life, number: int, moment: Moment
 ) -> None:
     expected = undisturbed(life)
-    async with Cluster(OF_OTHERS) as cluster:
+    async with life.cluster() as cluster:
         await cluster.start_operator()
         running = cluster._operator
         assert running is not None
@@ -170,7 +169,7 @@ async def test_sigkill_changes_nothing(
     tmp_path: Path,
 ) -> None:
     expected = undisturbed(life)
-    async with Cluster(OF_OTHERS) as cluster:
+    async with life.cluster() as cluster:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(cluster.server.kubeconfig()))
         first, second = Process(kubeconfig), Process(kubeconfig)
@@ -210,7 +209,7 @@ async def test_sigkill_changes_nothing(
 async def test_a_job_with_a_time_to_live_leaves_nothing(
     life: Life, number: int, moment: Moment
 ) -> None:
-    async with Cluster(OF_OTHERS) as cluster:
+    async with life.cluster() as cluster:
         await cluster.start_operator()
         running = cluster._operator
         assert running is not None

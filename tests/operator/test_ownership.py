@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import statusschemas
 from harness import OPERATOR_AGENT
 from plan.elasticjob.world import elastic
 from plan.pytorchjob.world import pytorch
 from traincrew.api.fullstatus import ANNOTATION
 from traincrew.cli.display.objects import Job, decode
 from traincrew.engine.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
     PODS,
@@ -29,32 +28,7 @@ PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
 DEFINITION = "pytorchjobs.kubeflow.org"
 SELECTOR = "training.kubeflow.org/job-name=digits"
 LEASE = "1ca428e5.training-operator.kubeflow.org"
-CONDITION = {
-    name: {"type": "string"} for name in ("type", "status", "reason", "message", "lastUpdateTime")
-}
-COUNTS = {name: {"type": "integer"} for name in ("active", "succeeded", "failed")}
-STATUS = {
-    "type": "object",
-    "properties": {
-        "conditions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["type", "status"],
-                "properties": {**CONDITION, "lastTransitionTime": {"type": "string"}},
-            },
-        },
-        "replicaStatuses": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "properties": {**COUNTS, "selector": {"type": "string"}},
-            },
-        },
-        **{name: {"type": "string"} for name in ("startTime", "completionTime")},
-    },
-}
-"""The fields of a status that the definition of training-operator 1.9 declares."""
+STATUS = statusschemas.KUBEFLOW_JOB
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 OPERATOR_KINDS = ("PyTorchJob",)
@@ -177,17 +151,8 @@ async def test_a_lease_that_nobody_renews_is_over(served: Cluster) -> None:
     await served.client.delete(LEASES, LEASE, "default")
 
 
-async def define(cluster: Cluster, ours: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
-    """Give the definition another schema of the status."""
-    theirs = copy.deepcopy(ours)
-    (version,) = theirs["spec"]["versions"]
-    version["schema"]["openAPIV3Schema"]["properties"]["status"] = status
-    return await cluster.client.replace(CUSTOM_RESOURCE_DEFINITIONS, theirs)
-
-
 async def test_an_end_of_which_half_is_stored_counts_no_restart_twice(served: Cluster) -> None:
-    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
-    changed = await define(served, ours, STATUS)
+    ours = await statusschemas.declare(served.client, PYTORCH_JOBS, STATUS)
     await served.create(pytorch())
     members = await run(served)
     await until_running(served, {})
@@ -215,14 +180,12 @@ async def test_an_end_of_which_half_is_stored_counts_no_restart_twice(served: Cl
     job = await until(served, "Succeeded")
 
     assert shown(job)["restarts"] == 1
-    changed["spec"] = ours["spec"]
-    await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
+    await statusschemas.declare(served.client, PYTORCH_JOBS, ours)
     await remove(served)
 
 
 async def test_what_a_definition_drops_of_the_status_is_in_an_annotation(served: Cluster) -> None:
-    ours = await served.client.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
-    changed = await define(served, ours, STATUS)
+    ours = await statusschemas.declare(served.client, PYTORCH_JOBS, STATUS)
     spec = pytorch()
     spec["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
     await served.create(spec)
@@ -239,7 +202,7 @@ async def test_what_a_definition_drops_of_the_status_is_in_an_annotation(served:
     job = await until(served, "Succeeded")
     assert shown(job) == {"failures": 1, "restarts": 1}
     stored = job["status"]
-    assert stored.keys() <= STATUS["properties"].keys()  # type: ignore[attr-defined]
+    assert stored.keys() <= STATUS["properties"].keys()
     assert stored["conditions"][-1]["type"] == "Succeeded"
     assert stored["replicaStatuses"]["Worker"]["succeeded"] == 2
     assert job["metadata"]["generation"] == 1
@@ -247,8 +210,7 @@ async def test_what_a_definition_drops_of_the_status_is_in_an_annotation(served:
     assert (seen_by_users.status.phase, seen_by_users.status.restarts) == ("Succeeded", 1)
 
     # Once the definition stores everything, the annotation goes.
-    changed["spec"] = ours["spec"]
-    await served.client.replace(CUSTOM_RESOURCE_DEFINITIONS, changed)
+    await statusschemas.declare(served.client, PYTORCH_JOBS, ours)
 
     async def moved() -> bool:
         found = await served.client.get(PYTORCH_JOBS, "digits", "default")
