@@ -73,7 +73,7 @@ def cluster() -> Iterator[traincrew.LocalCluster]:
         printed = subprocess.run(
             [TRAINCREW, "manifests", "--crds-only"], capture_output=True, text=True, check=True
         )
-        for document in yaml.safe_load_all(printed.stdout):
+        for document in yaml.load_all(printed.stdout, yaml.CSafeLoader):
             running.client.create(document)
         yield running
 

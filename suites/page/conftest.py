@@ -13,6 +13,7 @@ from . import checkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from selenium import webdriver
 
@@ -35,11 +36,17 @@ def page(cluster: traincrew.LocalCluster) -> Iterator[PageProcess]:
 
 
 @pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The program of axe-core."""
-    made = tmp_path_factory.mktemp("axe")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with what checks the page."""
+    made = tmp_path_factory.mktemp("packages")
     checkers.install(made)
-    return (made / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    return made
+
+
+@pytest.fixture(scope="session")
+def axe(packages: Path) -> str:
+    """The program of axe-core."""
+    return (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 @pytest.fixture

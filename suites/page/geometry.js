@@ -16,6 +16,8 @@ const styleOf = (each) => {
 };
 if (document.documentElement.scrollWidth > innerWidth) found.add("the page scrolls sideways");
 const texts = [];
+// One for all texts: until garbage is collected the browser adapts every range to each change of the page.
+const range = document.createRange();
 for (const each of document.querySelectorAll("body *")) {
   const box = each.getBoundingClientRect();
   if (!box.width || !box.height || each.closest(over) || each.closest("canvas, option, title")) continue;
@@ -30,7 +32,6 @@ for (const each of document.querySelectorAll("body *")) {
   }
   for (const node of each.childNodes) {
     if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
-    const range = document.createRange();
     range.selectNodeContents(node);
     let {left, right, top, bottom} = range.getBoundingClientRect();
     let seen = true;

@@ -30,7 +30,7 @@ def install(cluster: traincrew.LocalCluster) -> None:
     program = Path(sys.executable).with_name("traincrew")
     command = [str(program), "manifests", "--crds-only"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
-    for document in yaml.safe_load_all(printed.stdout):
+    for document in yaml.load_all(printed.stdout, yaml.CSafeLoader):
         cluster.client.create(document)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .checkers import install, run
+from .checkers import run
 
 STATIC = Path(__file__).parents[2] / "src" / "traincrew" / "cli" / "page" / "static"
 VENDOR = {
@@ -18,14 +18,12 @@ VENDOR = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(packages: Path) -> Path:
     """A directory with the checkers, the page, and the types of its library."""
-    made = tmp_path_factory.mktemp("page")
-    install(made)
-    shutil.copytree(STATIC, made / "static")
-    types = made / "node_modules" / "uplot" / "dist" / "uPlot.d.ts"
-    shutil.copy(types, made / "static" / "vendor" / "uPlot.esm.d.ts")
-    return made
+    shutil.copytree(STATIC, packages / "static")
+    types = packages / "node_modules" / "uplot" / "dist" / "uPlot.d.ts"
+    shutil.copy(types, packages / "static" / "vendor" / "uPlot.esm.d.ts")
+    return packages
 
 
 def test_types(place: Path) -> None:

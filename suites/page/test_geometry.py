@@ -159,10 +159,13 @@ def test_a_list_of_each_length(
             word = RIGHT_TO_LEFT.split(maxsplit=1)[0]
             assert window.driver.execute_script(DIRECTIONS, word) == ["rtl"]
         problems = {size: misplaced(window) for size in sizes(window)}
+        # A text has the same contrast in every row of its kind, and sixty rows have all kinds; what
+        # axe-core compares in the whole page, such as identities, it finds without colours.
+        colours = namespace != "thousand"
         for size, theme in (("360", "dark"), ("1280", "light")):
             window.resize(*WINDOWS[size])
             window.driver.execute_script(THEME, theme)
-            problems[f"{size}, {theme}"] = violations(window, axe)
+            problems[f"{size}, {theme}"] = violations(window, axe, colours=colours)
         assert not any(problems.values()), json.dumps(problems, indent=1, ensure_ascii=False)
 
 
