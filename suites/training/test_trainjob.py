@@ -91,17 +91,19 @@ def test_a_job_is_suspended_and_resumed(user: User) -> None:
     job["spec"]["runtimePatches"] = [{"manager": "example.com/me", "trainingRuntimeSpec": patch}]
     with running(user, "--nodes=2"):
         user.create(job)
+        checkpoint = directory / "digits.pt"
+        user.until("a checkpoint", checkpoint.exists)
         begins(user, "from epoch 0 on")
-        user.until("a checkpoint", lambda: any(directory.iterdir()))
         listed = json.loads(user.traincrew("list", "-o", "json"))["jobs"]
         assert [(each["kind"], each["name"]) for each in listed] == [("TrainJob", "digits")]
         assert "Running" in user.traincrew("why", "digits")
         user.kubectl("patch", "trainjob", "digits", "--type=merge", "-p", suspended(True))
         user.until("the pods are gone", lambda: not user.get("pod")["items"])
-        found = user.get("trainjob", "digits")["status"]
-        assert found["phase"] == "Suspended"
-        assert found["jobsStatus"][0]["suspended"] == 1
+        assert user.get("trainjob", "digits")["status"]["phase"] == "Suspended"
+        user.until("its JobSet says so", lambda: jobs_status(user)["suspended"] == 1)
+        before = checkpoint.stat().st_mtime_ns
         user.kubectl("patch", "trainjob", "digits", "--type=merge", "-p", suspended(False))
+        user.until("the next one", lambda: checkpoint.stat().st_mtime_ns > before)
         begins(user, r"from epoch [1-9]\d* on")
 
         status = user.get("trainjob", "digits")["status"]
@@ -115,6 +117,15 @@ def suspended(value: bool) -> str:
     return json.dumps({"spec": {"suspend": value}})
 
 
+def jobs_status(user: User) -> dict[str, Any]:
+    """What the status says of the only replicated job, some time after the job itself."""
+    (found,) = user.get("trainjob", "digits")["status"]["jobsStatus"]
+    return dict(found)
+
+
 def begins(user: User, line: str) -> None:
-    """Wait until training begins with this line."""
+    """Wait until the log has this line, with which training began.
+
+    Called when there is a checkpoint of it: each look takes a processor that training needs.
+    """
     user.until(line, lambda: re.search(line, user.traincrew("logs", "digits", code=None)))
