@@ -8,6 +8,7 @@ import pytest
 from suites.pages import Window, until
 
 import traincrew
+from variation import has_turn
 
 from . import many_pods
 from .axe import violations
@@ -26,8 +27,12 @@ STATES: dict[str, dict[str, Any]] = {
 COMPARED = "#/compare?" + "&".join(f"job={many_pods.address_of(name)}" for name in JOBS)
 SIZES = {"360": (360, 740), "1280": (1280, 800), "2560": (2560, 1440)}
 # A theme changes colours only, a size places only: each state is judged in every size, and in both
-# themes at the size that shows every column.
-SHOWN = [("360", "dark"), ("1280", "light"), ("1280", "dark"), ("2560", "light")]
+# themes at the size that shows every column; the two other pairs take turns.
+OTHERS = [("360", "light"), ("2560", "dark")]
+SHOWN = [
+    *[("360", "dark"), ("1280", "light"), ("1280", "dark"), ("2560", "light")],
+    *(pair for place, pair in enumerate(OTHERS) if has_turn(place, turns=2)),
+]
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ async def test_a_job_that_the_cache_lacks_counts(served: Cluster) -> None:
     protector = Protector(
         served.client,
         manager,
-        SimpleNamespace(informer=jobs),  # type: ignore[arg-type]
+        jobs,
         SimpleNamespace(why_not=""),  # type: ignore[arg-type]
         resource=RUNTIMES[KINDS[1]],
         protection=protection,

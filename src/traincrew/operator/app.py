@@ -123,7 +123,12 @@ async def run_operator(
             if owner is not None:
                 owner.serve(reconciler)
                 for protector in protectors(
-                    client, manager, reconciler, owner, kind=kind, namespace=options.namespace
+                    client,
+                    manager,
+                    reconciler.informer,
+                    owner,
+                    kind=kind,
+                    namespace=options.namespace,
                 ):
                     owner.serve(protector)
             counts.add(kind.resource.kind, reconciler.jobs)

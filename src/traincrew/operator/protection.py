@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
     from traincrew.operator.kind import OperatedKind
     from traincrew.operator.ownership import Ownership
-    from traincrew.operator.reconciler import Reconciler
     from traincrew.plan.shared.kind import Protection
 
 USERS_INDEX = "users"
@@ -54,7 +53,7 @@ class Protector:
     Args:
         client: The API server.
         manager: Runs the watch and the controller.
-        reconciler: Reconciles the jobs.
+        jobs: Watches the jobs.
         owner: Whether the kind is served here.
         resource: Resource of the objects.
         protection: How they are protected.
@@ -65,7 +64,7 @@ class Protector:
         self,
         client: Client,
         manager: Manager,
-        reconciler: Reconciler,
+        jobs: Informer[Any],
         owner: Ownership,
         *,
         resource: Resource,
@@ -73,7 +72,7 @@ class Protector:
         namespace: str | None = None,
     ) -> None:
         self._client, self._owner = client, owner
-        self._jobs = reconciler.informer
+        self._jobs = jobs
         self._resource, self._protection = resource, protection
         self._objects: Informer[Any] = manager.informer(
             resource, _Protected, namespace=namespace, metadata_only=True
@@ -138,7 +137,7 @@ class Protector:
 def protectors(
     client: Client,
     manager: Manager,
-    reconciler: Reconciler,
+    jobs: Informer[Any],
     owner: Ownership,
     *,
     kind: OperatedKind,
@@ -155,7 +154,7 @@ def protectors(
         Protector(
             client,
             manager,
-            reconciler,
+            jobs,
             owner,
             resource=resource,
             protection=protection,
