@@ -1,4 +1,4 @@
-"""The guide to a new kind leads to one that is served."""
+"""A new kind by the steps of the guide."""
 
 from __future__ import annotations
 

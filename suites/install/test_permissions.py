@@ -566,6 +566,7 @@ class ProjectLife(Struct):
         children: Resources of its children, each with what comes after the job's name.
         stays: Whether only children are deleted when its time to live is over.
         also: Other kinds that are served, because a job is made of theirs.
+        objects: What other jobs refer to.
         others: Jobs that are created beside.
         is_late: Whether it ends by its deadline, which is short.
     """
@@ -577,12 +578,30 @@ class ProjectLife(Struct):
     policy: str = "runPolicy"
     stays: bool = False
     also: tuple[str, ...] = ()
+    objects: tuple[tuple[Resource, Document], ...] = ()
     others: tuple[Document, ...] = ()
     is_late: bool = False
 
     def with_policy(self, **fields: Any) -> Document:
         """A patch of the fields beside `suspend`."""
         return {"spec": {self.policy: fields} if self.policy else fields}
+
+
+TRAINING_RUNTIMES = Resource(
+    "trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"
+)
+
+
+def not_served(name: str) -> Document:
+    """A runtime whose jobs fail: it asks for something that is not served here."""
+    runtime = trainjobs.runtime("torch-distributed")
+    gang: Document = {"podGroupPolicy": {"coscheduling": {}}}
+    return {
+        "apiVersion": runtime["apiVersion"],
+        "kind": TRAINING_RUNTIMES.kind,
+        "metadata": {"name": name},
+        "spec": runtime["spec"] | gang,
+    }
 
 
 LIVES = {
@@ -620,9 +639,11 @@ LIVES = {
         policy="",
         stays=True,
         also=("JobSet",),
+        # The runtime is protected, and the job that refers to it has no pods.
+        objects=((TRAINING_RUNTIMES, not_served("ganged")),),
         others=(
             {
-                **trainjobs.trained("nothing", kind="TrainingRuntime"),
+                **trainjobs.trained("ganged", kind="TrainingRuntime"),
                 "metadata": {"name": "beside"},
             },
         ),
@@ -660,6 +681,8 @@ async def lived(life: Life, one: ProjectLife) -> None:
             return not await cluster.all(JOBS)
         return await cluster.find(resource, name) is None
 
+    for kind, document in one.objects:
+        await cluster.client.create(kind, document, "default")
     for other in one.others:
         await cluster.create(other)
     await run()
