@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import field
 
 from benchmarks._kinds import CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS
 from benchmarks.real_cluster import projects
 from benchmarks.real_cluster.bare import BareClient, Watched, dump
+from benchmarks.real_cluster.status import Status
 from traincrew.engine.resources import PODS
 
 if TYPE_CHECKING:
@@ -170,23 +171,6 @@ def _of_others(
         raise SystemExit(f"{resource.kind}s have {projects.WORKERS} workers here")
     spec = projects.SPECS[resource]
     return Load(resource, projects.PODS, children, 8, spec, runs, of_others=True)
-
-
-class _Condition(Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _JobStatus(Struct):
-    ready: int = 0
-
-
-class Status(Struct, rename="camel"):
-    """What is read of the status of a job or a pod."""
-
-    phase: str = ""
-    conditions: list[_Condition] = field(default_factory=list)
-    replicated_jobs_status: list[_JobStatus] = field(default_factory=list)
 
 
 class _Followed(Watched):  # a job or a pod

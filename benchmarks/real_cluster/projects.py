@@ -10,7 +10,7 @@ from hack.cluster import binaries
 from traincrew.engine.resources import Resource
 
 if TYPE_CHECKING:
-    from benchmarks.real_cluster.jobs import Status
+    from benchmarks.real_cluster.status import Status
 
 WORKERS = 3
 PODS = WORKERS + 1
